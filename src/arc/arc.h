@@ -1,0 +1,60 @@
+/*
+ * arc/arc.h: the adaptive replacement cache of decoded blocks, one per process, shared by all pools.
+ *
+ * Key: pool guid, DVA 0, physical birth, and whether the bytes are raw. Values are struct buf: a reader holds its own
+ * reference, so eviction never pulls bytes from under anybody. Two resident lists (seen once, seen again) and two ghost
+ * lists with the adaptive split of the ARC paper; metadata is favoured when trimming. Concurrent misses of one block
+ * share one device read. The size limit holds: resident bytes + reads in flight stay at or under arc_max (a single
+ * larger request is served uncached).
+ *
+ * Locks: one mutex per shard guards its hash chains and lists; no lock is held while reading or calling back.
+ */
+#ifndef ARC_ARC_H
+#define ARC_ARC_H
+
+#include "zio/zio.h"
+
+struct arc;
+
+#define ARC_MAX_MIN (16u << 20) /* the smallest limit that is accepted */
+
+struct arc *arc_create(uint64_t max_bytes);
+void arc_destroy(struct arc *a); /* no reads in flight */
+void arc_set_max(struct arc *a, uint64_t max_bytes);
+uint64_t arc_max(const struct arc *a);
+uint64_t arc_size(const struct arc *a);
+
+#define ARC_NOCACHE  0x100u /* served, not kept (primarycache=none, scans) */
+#define ARC_PREFETCH 0x200u /* fill the cache, nobody waits: done may be NULL */
+
+struct arc_read {
+	struct zio_pool *zp;
+	struct bp bp;
+	struct zbookmark zb;
+	struct crypt_key *key;
+	unsigned flags; /* ZIO_* and ARC_* */
+	/* err 0: buf carries one reference for the callee. May run before arc_read returns (hit) or on a cpu worker.
+	 * Does not block. */
+	void (*done)(struct arc_read *r, int err, struct buf *buf);
+	void *arg;
+	struct list_node node; /* arc's own: waiting for the same block */
+	void *priv;
+};
+void arc_read(struct arc *a, struct arc_read *r);
+int arc_read_wait(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
+		  struct crypt_key *key, unsigned flags, struct buf **out);
+/* Fire and forget. */
+void arc_prefetch(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
+		  struct crypt_key *key);
+/* Forget everything of a pool (export), or everything decrypted with a key that is being unloaded (objset != 0). Waits
+ * for prefetches. */
+void arc_flush_pool(struct arc *a, uint64_t pool_guid);
+void arc_flush_objset(struct arc *a, uint64_t pool_guid, uint64_t objset);
+
+struct arc_stats {
+	uint64_t hits, misses, prefetch_issued, prefetch_hits, evicted, evicted_bytes;
+	uint64_t size, max, target_mru, mru_size, mfu_size, mru_ghost_size, mfu_ghost_size, metadata_size, data_size;
+};
+void arc_stats(struct arc *a, struct arc_stats *out);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * base/os.h: what differs between operating systems and is no device: host identity, run directories, memory size.
+ */
+#ifndef BASE_OS_H
+#define BASE_OS_H
+
+#include "base/base.h"
+
+/* Host id as OpenZFS finds it (docs/format/01-pool.md, 10.1); 0 when none is set. */
+uint32_t os_hostid(void);
+const char *os_hostname(void);
+uint64_t os_memory_bytes(void);
+unsigned os_cpus(void);
+/* $TARN_RUNDIR, else /run/tarn for root, $XDG_RUNTIME_DIR/tarn or /tmp/tarn-UID for others. Made (0700) by
+ * os_rundir_make. */
+const char *os_rundir(void);
+/* $TARN_STATEDIR, else /var/lib/tarn or $XDG_STATE_HOME/tarn (~/.local/state/tarn). */
+const char *os_statedir(void);
+int os_dir_make(const char *path); /* like mkdir -p, mode 0700 */
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * disk/disk.h: what is below us: a flat run of bytes with asynchronous requests. Files and block devices go through
+ * io_uring (O_DIRECT where the file system can, else buffered); memory, fault-injecting, recording and slow disks stand
+ * behind the same table for tests.
+ *
+ * Requests complete by callback on a ring thread or on the submitting thread; a callback does not block. Requests
+ * may complete in any order. Offsets, lengths and buffers are multiples of disk_block_size(); buffers come from
+ * buf_alloc or are aligned to 4096.
+ */
+#ifndef DISK_DISK_H
+#define DISK_DISK_H
+
+#include <sys/uio.h>
+
+#include "base/base.h"
+#include "base/err.h"
+
+struct disk;
+
+enum disk_op { DISK_READ, DISK_WRITE, DISK_FLUSH, DISK_DISCARD };
+
+struct disk_req {
+	enum disk_op op;
+	uint64_t offset;
+	const struct iovec *iov; /* stays valid until done; total length = the request's */
+	unsigned niov;
+	uint64_t length; /* bytes; for DISCARD the range */
+	/* err: 0 or negative errno; a short transfer is -EIO. */
+	void (*done)(struct disk_req *r, int err);
+	void *priv; /* the disk's own, from submission to completion */
+	void *priv2;
+};
+
+#define DISK_RDONLY 0u
+#define DISK_RDWR   1u
+
+struct disk_ops {
+	const char *kind; /* "file", "block", "memory", ... */
+	void (*submit)(struct disk *d, struct disk_req *r);
+	void (*close)(struct disk *d);
+};
+
+struct disk { /* embedded first in each kind's own struct */
+	const struct disk_ops *ops;
+	uint64_t size;       /* bytes */
+	uint32_t block_size; /* logical sector: smallest I/O and alignment, 512 for files */
+	uint32_t physical_block_size;
+	bool writable;
+	char *path;
+};
+
+/* Regular file or block device. -ENOENT, -EACCES, -EBUSY (block device in use, writable opens only), -EINVAL (other
+ * kind). */
+int disk_open(const char *path, unsigned flags, struct disk **out, struct err *e);
+/* All requests must have completed. */
+void disk_close(struct disk *d);
+/* Any thread. Never blocks on the device (may wait shortly for a ring slot). */
+void disk_submit(struct disk *d, struct disk_req *r);
+/* Blocking helpers for administrative code; any size and alignment. */
+int disk_read(struct disk *d, uint64_t offset, void *data, size_t len);
+int disk_write(struct disk *d, uint64_t offset, const void *data, size_t len);
+int disk_flush(struct disk *d);
+
+#endif

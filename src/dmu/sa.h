@@ -1,0 +1,58 @@
+/*
+ * dmu/sa.h: system attributes (docs/format/07-filesystem-zvol-zil.md, section 2): registry, layouts, and the attributes
+ * of one object from bonus and spill; legacy znodes (2.9) answer through the same calls. Read side.
+ */
+#ifndef DMU_SA_H
+#define DMU_SA_H
+
+#include "dmu/zap.h"
+
+enum sa_attr { /* Tarn's own fixed numbers; names map through the registry (2.2) */
+	       SA_ATIME,
+	       SA_MTIME,
+	       SA_CTIME,
+	       SA_CRTIME,
+	       SA_GEN,
+	       SA_MODE,
+	       SA_SIZE,
+	       SA_PARENT,
+	       SA_LINKS,
+	       SA_XATTR,
+	       SA_RDEV,
+	       SA_FLAGS,
+	       SA_UID,
+	       SA_GID,
+	       SA_PAD,
+	       SA_ZNODE_ACL,
+	       SA_DACL_COUNT,
+	       SA_SYMLINK,
+	       SA_SCANSTAMP,
+	       SA_DACL_ACES,
+	       SA_DXATTR,
+	       SA_PROJID,
+	       SA_ATTR_COUNT
+};
+
+struct sa_os; /* registry and layouts of an object set */
+/* master_node_sa: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
+int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e);
+void sa_os_close(struct sa_os *so);
+
+struct sa {
+	struct dnode *dn;
+	struct buf *spill; /* NULL or held */
+	struct {
+		const uint8_t *data; /* NULL: absent */
+		uint32_t len;
+		bool swap; /* bytes are in the other order */
+	} attr[SA_ATTR_COUNT];
+	uint8_t *legacy; /* storage for converted values, or NULL */
+};
+int sa_open(struct sa_os *so, struct dnode *dn, struct sa *out);
+void sa_close(struct sa *sa);
+int sa_u64(const struct sa *sa, enum sa_attr a, uint64_t *v);    /* -ENOENT */
+int sa_time(const struct sa *sa, enum sa_attr a, int64_t tv[2]); /* seconds, nanoseconds */
+/* Bytes as stored. */
+int sa_bytes(const struct sa *sa, enum sa_attr a, const uint8_t **data, uint32_t *len);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * dmu/zap.h: ZAP objects, the on-disk maps (docs/format/02-blocks-and-objects.md, section 9): micro and fat. Read side;
+ * blocking. Values come back as host-order integers of `intsize` bytes (1, 2, 4, 8).
+ */
+#ifndef DMU_ZAP_H
+#define DMU_ZAP_H
+
+#include "dmu/dmu.h"
+
+#define ZAP_NAME_MAX 1024
+
+/* Matching for directories of case-insensitive or normalising file systems (9.6). 0: exact. */
+#define ZAP_MATCH_CASE       1u /* the caller wants the exact case even where the object folds it */
+#define ZAP_MATCH_NORMALIZED 2u /* match as the object's own normalisation says */
+
+/* 0, -ENOENT, -EOVERFLOW (value has more elements than room), -EINVAL (integer size differs or damaged), I/O errors. */
+int zap_lookup(struct objset *os, uint64_t object, const char *name, unsigned intsize, size_t nints, void *out);
+int zap_lookup_u64(struct objset *os, uint64_t object, const char *name, uint64_t *out);
+/* Keys of u64 words (DDT, BRT and such). */
+int zap_lookup_u64key(struct objset *os, uint64_t object, const uint64_t *key, unsigned nwords, unsigned intsize,
+		      size_t nints, void *out);
+int zap_length(struct objset *os, uint64_t object, const char *name, unsigned *intsize, size_t *nints);
+/* Name matching by flags; `real` (ZAP_NAME_MAX bytes, may be NULL) takes the stored name. */
+int zap_lookup_match(struct objset *os, uint64_t object, const char *name, unsigned match, unsigned intsize,
+		     size_t nints, void *out, char *real);
+
+/* Entries in hash order; the cookie is stable (07, 3.4). */
+struct zap_cursor;
+struct zap_entry {
+	char name[ZAP_NAME_MAX + 1]; /* string keys; for u64 keys the raw words (host order), key_words > 0 */
+	unsigned key_words;
+	unsigned intsize;
+	size_t nints;
+	uint64_t first;  /* first integer, for the common case */
+	uint64_t cookie; /* where the entry after this one starts */
+};
+int zap_cursor_open(struct objset *os, uint64_t object, uint64_t cookie, struct zap_cursor **out);
+/* -ENOENT at the end. A damaged leaf is skipped after one -EIO return (call again to go on). */
+int zap_cursor_next(struct zap_cursor *c, struct zap_entry *e);
+int zap_cursor_value(struct zap_cursor *c, void *out, size_t nints); /* whole value of the entry just returned */
+void zap_cursor_close(struct zap_cursor *c);
+int zap_count(struct objset *os, uint64_t object, uint64_t *count);
+/* Reverse: the name of the entry whose first integer, under mask, is `value`. */
+int zap_value_search(struct objset *os, uint64_t object, uint64_t value, uint64_t mask, char *name);
+
+struct zap_stats {
+	bool micro;
+	uint64_t blocks, leaves, ptrtbl_len, entries, salt, normflags, flags, block_size;
+};
+int zap_get_stats(struct objset *os, uint64_t object, struct zap_stats *out);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * dsl/dsl.h: the tree of data sets and snapshots (docs/format/03-datasets.md). Read side; blocking, any thread but cpu
+ * workers.
+ *
+ * A dsl_pool stands on the MOS. Dirs and datasets are decoded on demand into immutable, reference-counted structs,
+ * cached by object number. Names are "pool/a/b", "pool/a@snap", "pool/a#bookmark"; the pool part is the name the pool
+ * was imported under.
+ */
+#ifndef DSL_DSL_H
+#define DSL_DSL_H
+
+#include "dmu/zap.h"
+#include "nv/nv.h"
+
+#define DSL_NAME_MAX 256
+
+struct dsl_pool {
+	struct dmu_pool *dp;
+	struct objset *mos;
+	char name[DSL_NAME_MAX];
+	uint64_t version;                                  /* of the pool: 1..28, 5000 */
+	uint64_t root_dir, mos_dir, free_dir, origin_snap; /* 0 when absent */
+	bool deflate;
+	struct strmap *features; /* active features: guid -> (void *)1; filled by spa */
+	/* pool-wide numbers the space properties need: set by spa */
+	uint64_t
+	    usable_bytes; /* deflated size less slop, what `zfs list` of the root divides into used and available */
+	struct dsl_keystore *keys; /* dsl/dsl_crypt.c */
+	void *cache;
+};
+
+int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e);
+void dsl_pool_close(struct dsl_pool *p);
+
+/* DSL dir: one name in the tree (1.2). */
+struct dsl_dir {
+	struct dsl_pool *pool;
+	uint64_t object, parent, head, origin, child_map, props, deleg, flags, clones;
+	uint64_t creation, quota, reserved, used, compressed, uncompressed;
+	uint64_t used_breakdown[5]; /* head, snapshots, children, child reservations, refreservation */
+	bool has_breakdown;
+	uint64_t crypto_obj;     /* 0: not encrypted */
+	struct dnode *dnode;     /* for extension keys: a ZAP when "zapified" */
+	char name[DSL_NAME_MAX]; /* full */
+	atomic_uint refs;
+};
+int dsl_dir_hold(struct dsl_pool *p, uint64_t object, struct dsl_dir **out, struct err *e);
+void dsl_dir_release(struct dsl_dir *d);
+
+/* DSL dataset: head or snapshot (1.3). */
+struct dsl_dataset {
+	struct dsl_pool *pool;
+	struct dsl_dir *dir;
+	uint64_t object, prev_snap, prev_snap_txg, next_snap, snap_names, num_children, creation_time, creation_txg,
+	    deadlist, used, compressed, uncompressed, unique, fsid_guid, guid, flags, next_clones, props, userrefs;
+	struct bp bp;
+	bool is_snapshot;
+	struct dnode *dnode;
+	char name[DSL_NAME_MAX]; /* full, "pool/fs" or "pool/fs@snap" */
+	const char *snapname;    /* into name; NULL for heads */
+	atomic_uint refs;
+};
+int dsl_dataset_hold(struct dsl_pool *p, const char *name, struct dsl_dataset **out, struct err *e);
+int dsl_dataset_hold_obj(struct dsl_pool *p, uint64_t object, struct dsl_dataset **out, struct err *e);
+struct dsl_dataset *dsl_dataset_ref(struct dsl_dataset *ds);
+void dsl_dataset_release(struct dsl_dataset *ds);
+
+enum dsl_type { DSL_FILESYSTEM = 1, DSL_SNAPSHOT = 2, DSL_VOLUME = 4, DSL_POOL = 8, DSL_BOOKMARK = 16 };
+/* File system or volume (of the head or snapshot), from the objset block; DSL_SNAPSHOT is or-ed in for snapshots. */
+int dsl_dataset_type(struct dsl_dataset *ds, unsigned *type);
+
+/* Open the data: needs the key to be loaded when encrypted (-EKEY). The objset carries primarycache. */
+int dsl_dataset_open_objset(struct dsl_dataset *ds, struct objset **out, struct err *e);
+
+/* Iteration, in name order (dirs) or creation order (snapshots, bookmarks). Stops at the first non-zero return, which
+ * is returned. Hidden dirs and datasets ($MOS, $FREE, $ORIGIN, temporary "%" ones) are skipped. */
+int dsl_each_child(struct dsl_dir *d, int (*fn)(void *arg, struct dsl_dir *child), void *arg);
+int dsl_each_snapshot(struct dsl_dataset *head, int (*fn)(void *arg, struct dsl_dataset *snap), void *arg);
+struct dsl_bookmark {
+	char name[DSL_NAME_MAX]; /* short */
+	uint64_t guid, creation_txg, creation_time, redaction_obj, flags;
+	uint64_t referenced, compressed, uncompressed, written_valid;
+	uint8_t ivset_guid_valid;
+	uint64_t ivset_guid;
+};
+int dsl_each_bookmark(struct dsl_dataset *head, int (*fn)(void *arg, const struct dsl_bookmark *b), void *arg);
+int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag, uint64_t time), void *arg);
+
+/*
+ * Properties (section 5): every native property as `zfs get` would show it with -p, and user properties.
+ *   <property>: { "value": string (exact form), "source": "local" | "default" | "inherited from X" | "temporary" |
+ * "received" | "-", ["received": string] } The raw number of numeric and index properties is added as "number"
+ * (uint64). Properties that do not apply are absent. In table order (5.4). `names` NULL: all; else only these (also
+ * userused@..., written@...).
+ */
+int dsl_props_get(struct dsl_dataset *ds, const char *const *names, size_t n, struct nvlist **out, struct err *e);
+int dsl_bookmark_props_get(struct dsl_dataset *head, const struct dsl_bookmark *b, struct nvlist **out, struct err *e);
+/* One property's number/string with inheritance; source into `source` (DSL_NAME_MAX + 16 bytes) when not NULL. */
+int dsl_prop_u64(struct dsl_dataset *ds, const char *name, uint64_t *v, char *source);
+int dsl_prop_string(struct dsl_dataset *ds, const char *name, char *v, size_t size, char *source);
+/* Temporary values set by mount options: shadow everything, never stored. value NULL removes. */
+void dsl_prop_set_temporary(struct dsl_pool *p, uint64_t dataset_object, const char *name, const char *value);
+
+/* Table of native properties (5.4), also for the commands' parsing, headers and help. */
+enum prop_kind { PROP_NUMBER, PROP_STRING, PROP_INDEX };
+struct prop_index {
+	const char *name;
+	uint64_t value;
+};
+struct prop_def {
+	const char *name, *column; /* column header */
+	enum prop_kind kind;
+	unsigned types; /* DSL_* it applies to */
+	bool readonly, inherit, hidden, setonce;
+	uint64_t def_number;
+	const char *def_string;
+	const struct prop_index *index; /* ended by name NULL */
+	enum {
+		PROP_SHOW_PLAIN,
+		PROP_SHOW_BYTES,
+		PROP_SHOW_BYTES_NONE,
+		PROP_SHOW_COUNT,
+		PROP_SHOW_COUNT_NONE,
+		PROP_SHOW_RATIO,
+		PROP_SHOW_DATE,
+		PROP_SHOW_YESNO
+	} show;
+};
+extern const struct prop_def dsl_prop_table[];
+extern const size_t dsl_prop_table_len;
+const struct prop_def *dsl_prop_find(const char *name); /* name or column alias, NULL */
+
+/* Delegation (section 7) as nvlist: per level { name, rules... } ready to print. */
+int dsl_deleg_get(struct dsl_dir *d, struct nvlist **out);
+
+/* Keys (chapter 04, A1.3 - A1.5). */
+/* Encryption root of a dataset; -ENOENT when not encrypted. *root has the root dir's name. */
+int dsl_crypt_root(struct dsl_dir *d, char root[DSL_NAME_MAX]);
+bool dsl_key_is_loaded(struct dsl_dir *d); /* also true when not encrypted: see dir->crypto_obj */
+/* Key material as read from prompt or file: passphrase text, hex digits or 32 raw bytes. check_only: nothing is kept.
+ * -EACCES wrong key, -EINVAL malformed, -EEXIST already loaded. */
+int dsl_key_load(struct dsl_pool *p, const char *root, const void *material, size_t len, bool check_only,
+		 struct err *e);
+int dsl_key_unload(struct dsl_pool *p, const char *root, struct err *e); /* -EBUSY while objsets are open */
+/* The data key of a dataset (held), -EKEY when the wrapping key is not loaded. */
+int dsl_crypt_key_hold(struct dsl_dataset *ds, struct crypt_key **out, struct err *e);
+
+#endif

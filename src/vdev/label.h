@@ -1,0 +1,45 @@
+/*
+ * vdev/label.h: the four labels of a leaf, the uberblock ring (docs/format/01-pool.md, sections 2 and 3). Blocking;
+ * read only.
+ */
+#ifndef VDEV_LABEL_H
+#define VDEV_LABEL_H
+
+#include "disk/disk.h"
+#include "nv/nv.h"
+
+#define VDEV_LABELS           4
+#define VDEV_LABEL_SIZE       (256u << 10)
+#define VDEV_LABEL_START_SIZE (4u << 20) /* front labels and boot region: DVA offset 0 is here */
+#define VDEV_LABEL_END_SIZE   (512u << 10)
+#define UBERBLOCK_RING_SIZE   (128u << 10)
+
+struct uberblock {
+	uint64_t version, txg, guid_sum, timestamp;
+	uint8_t rootbp[128]; /* as stored, byte order of the writer */
+	bool swapped;        /* written in the other byte order */
+	uint64_t software_version;
+	uint64_t mmp_magic, mmp_delay, mmp_config;
+	uint64_t checkpoint_txg, raidz_reflow_info;
+};
+
+struct label {
+	struct nvlist *config; /* NULL: unreadable; see err */
+	int err;      /* 0; -ECKSUM: decodes but its checksum is wrong (config is set); other: why there is none */
+	uint64_t txg; /* 0 when absent */
+};
+
+/* Byte offset of label l on a device of psize bytes (already rounded down to 256 KiB). */
+uint64_t label_offset(uint64_t psize, unsigned l);
+/* Read all four; unreadable ones carry err. Only fails when the device is too small. */
+int label_read_all(struct disk *d, struct label out[VDEV_LABELS]);
+void label_free_all(struct label l[VDEV_LABELS]);
+/* Checked decode of one uberblock (168+ bytes); -EINVAL when the magic is wrong. */
+int uberblock_decode(const uint8_t *slot, size_t size, struct uberblock *ub);
+/* Visit every valid slot (checksum verified) of label l. Slot shift from the top-level's ashift. */
+typedef void (*uberblock_fn)(void *arg, unsigned label, unsigned slot, const struct uberblock *ub);
+int uberblock_each(struct disk *d, unsigned l, unsigned ashift, uberblock_fn fn, void *arg);
+/* (txg, timestamp, mmp sequence) order: <0, 0, >0. */
+int uberblock_compare(const struct uberblock *a, const struct uberblock *b);
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * vdev/vdev.h: the tree of virtual devices and its reads (docs/format/06-allocation-and-vdevs.md; labels: 01-pool.md
+ * section 2, 4).
+ *
+ * A tree is built from a configuration nvlist (vdev_tree_create), its leaves opened (vdev_tree_open) and validated. A
+ * read names a top-level vdev, an offset in its allocatable space and the block's birth; each kind of vdev is a state
+ * machine that issues reads to its children. The caller's `verify` says whether bytes are right, so that mirrors try
+ * the next side and RAIDZ/dRAID try parity combinations: redundancy lives here, checksums above.
+ *
+ * Locks: the tree's shape does not change while reads are in flight (read-only pools: never after open). Per-leaf queue
+ * lock: see queue.c. Counters are atomic.
+ */
+#ifndef VDEV_VDEV_H
+#define VDEV_VDEV_H
+
+#include "base/base.h"
+#include "base/counter.h"
+#include "base/err.h"
+#include "base/rangetree.h"
+#include "base/taskq.h"
+#include "disk/disk.h"
+#include "nv/nv.h"
+
+enum vdev_kind {
+	VDEV_ROOT,
+	VDEV_DISK,
+	VDEV_FILE,
+	VDEV_MIRROR,
+	VDEV_REPLACING,
+	VDEV_SPARE,
+	VDEV_RAIDZ,
+	VDEV_DRAID,
+	VDEV_DSPARE,
+	VDEV_HOLE,
+	VDEV_MISSING,
+	VDEV_INDIRECT,
+};
+
+enum vdev_state { /* numbers of the format chapter 06, 1.8 */
+		  VDEV_STATE_UNKNOWN = 0,
+		  VDEV_STATE_CLOSED = 1,
+		  VDEV_STATE_OFFLINE = 2,
+		  VDEV_STATE_REMOVED = 3,
+		  VDEV_STATE_CANT_OPEN = 4,
+		  VDEV_STATE_FAULTED = 5,
+		  VDEV_STATE_DEGRADED = 6,
+		  VDEV_STATE_HEALTHY = 7,
+};
+
+enum vdev_aux { /* numbers of the format chapter 06, 1.8; why a vdev is in its state */
+		VDEV_AUX_NONE = 0,
+		VDEV_AUX_OPEN_FAILED = 1,
+		VDEV_AUX_CORRUPT_DATA = 2,
+		VDEV_AUX_NO_REPLICAS = 3,
+		VDEV_AUX_BAD_GUID_SUM = 4,
+		VDEV_AUX_TOO_SMALL = 5,
+		VDEV_AUX_BAD_LABEL = 6,
+		VDEV_AUX_VERSION_NEWER = 7,
+		VDEV_AUX_VERSION_OLDER = 8,
+		VDEV_AUX_UNSUP_FEAT = 9,
+		VDEV_AUX_SPARED = 10,
+		VDEV_AUX_ERR_EXCEEDED = 11,
+		VDEV_AUX_IO_FAILURE = 12,
+		VDEV_AUX_BAD_LOG = 13,
+		VDEV_AUX_EXTERNAL = 14,
+		VDEV_AUX_SPLIT_POOL = 15,
+		VDEV_AUX_BAD_ASHIFT = 16,
+		VDEV_AUX_EXTERNAL_PERSIST = 17,
+		VDEV_AUX_ACTIVE = 18,
+		VDEV_AUX_CHILDREN_OFFLINE = 19,
+		VDEV_AUX_ASHIFT_TOO_BIG = 20,
+};
+
+struct vdev_stats {
+	struct counter read_ops, read_bytes;
+	struct counter read_errors, write_errors, checksum_errors;
+};
+
+struct vdev;
+struct vdev_read;
+
+struct vdev_ops {
+	const char *type; /* the word in the configuration */
+	void (*read)(struct vdev *vd, struct vdev_read *io);
+	uint64_t (*psize_to_asize)(const struct vdev *top, uint64_t psize, uint64_t txg);
+	/* Derive state, asize and ashift from the children once they are open. NULL: leaf. */
+	void (*settle)(struct vdev *vd);
+	void (*destroy)(struct vdev *vd);
+};
+
+struct vdev {
+	const struct vdev_ops *ops;
+	enum vdev_kind kind;
+	struct vdev *parent, *top;
+	struct vdev **child;
+	unsigned nchildren;
+
+	uint64_t id, guid;
+	uint64_t ashift; /* of the top-level vdev */
+	uint64_t asize;  /* bytes; of a top-level: allocatable as configured */
+	uint64_t create_txg;
+	uint64_t nparity;            /* raidz, draid */
+	uint64_t ms_array, ms_shift; /* metaslabs of a top-level (MOS object, log2 size) */
+	bool is_log, is_spare, is_hole, offline, removed, faulted, not_present, removing, noalloc;
+	const char *alloc_bias; /* "log", "special", "dedup" or NULL; set by spa from the top-level ZAP */
+
+	enum vdev_state state;
+	enum vdev_aux aux;
+
+	char *path;           /* leaf: where it was opened, or as configured */
+	char *was_path;       /* leaf that is missing: its recorded path */
+	struct disk *disk;    /* leaf: open device or NULL */
+	uint64_t psize;       /* leaf: device size rounded down to 256 KiB */
+	uint64_t dtl_object;  /* leaf: MOS space map of missing txgs, 0 = none */
+	struct rangetree dtl; /* leaf: txgs this device lacks; filled by spa before data is read */
+	uint64_t zap_top, zap_leaf;
+
+	struct vdev_stats stats;
+	struct nvlist *config;    /* own copy of this node's configuration, without children */
+	void *priv;               /* the kind's own */
+	struct vdev_queue *queue; /* leaf */
+};
+
+/* Build a tree from a `vdev_tree` nvlist (root or one top-level). Nothing is opened. */
+int vdev_tree_create(const struct nvlist *tree, struct vdev **root, struct err *e);
+void vdev_tree_destroy(struct vdev *root);
+
+/*
+ * Open all leaves. `open` maps a leaf to a disk (by its path in search results); NULL opens vd->path. A leaf that
+ * cannot be opened becomes CANT_OPEN with aux; interior vdevs settle from the bottom up (ONLINE, DEGRADED, CANT_OPEN
+ * with NO_REPLICAS).
+ */
+typedef int (*vdev_open_fn)(void *arg, struct vdev *leaf, struct disk **disk, struct err *e);
+void vdev_tree_open(struct vdev *root, vdev_open_fn open, void *arg);
+void vdev_set_state(struct vdev *leaf, enum vdev_state s, enum vdev_aux aux); /* and settle the parents */
+struct vdev *vdev_by_guid(struct vdev *root, uint64_t guid);
+bool vdev_is_leaf(const struct vdev *vd);
+bool vdev_is_concrete(const struct vdev *vd);
+bool vdev_is_readable(const struct vdev *vd);
+/* Name as zpool status shows it: "mirror-0", "raidz2-1", "draid1:4d:6c:1s-0", device name. flags: see below. *out is
+ * malloc'd. */
+#define VDEV_NAME_GUID   1u
+#define VDEV_NAME_PATH   2u /* full path */
+#define VDEV_NAME_FOLLOW 4u /* resolve links */
+char *vdev_name(const struct vdev *vd, unsigned flags);
+const char *vdev_state_name(const struct vdev *vd); /* ONLINE, DEGRADED, ... as status prints */
+uint64_t vdev_psize_to_asize(const struct vdev *top, uint64_t psize, uint64_t txg);
+/* floor(131072 / (asize(131072) / 512)): 512 for disks and mirrors (06, 1.7). */
+uint64_t vdev_deflate_ratio(const struct vdev *top);
+uint64_t vdev_min_alloc(const struct vdev *top);
+
+/*
+ * One read of a top-level (or, inside this floor, of any) vdev. The caller owns the struct until done.
+ */
+#define VDEV_READ_SPECULATIVE 1u /* prefetch: lower priority, no error counters */
+#define VDEV_READ_SCRUB       2u /* every copy is read and verified, not only the first good one */
+#define VDEV_READ_NO_RETRY    4u /* one attempt, no reconstruction */
+struct vdev_read {
+	uint64_t offset; /* bytes in the vdev's allocatable space (leaf: without the 4 MiB front) */
+	uint64_t size;   /* bytes, multiple of 512 */
+	uint8_t *data;   /* size rounded up to 2^ashift is writable, 4096-aligned */
+	uint64_t txg;    /* physical birth of the block (DTLs, RAIDZ expansion) */
+	unsigned flags;
+	/* 0 when data is right. May run on any cpu worker. NULL: anything that was read is right. */
+	int (*verify)(struct vdev_read *io, const uint8_t *data);
+	/* 0; -ECKSUM: read but never verified; -EIO, -ENXIO: not readable. On any thread, does not block. */
+	void (*done)(struct vdev_read *io, int err);
+	void *arg;
+	/* vdev floor's own */
+	struct task task;
+	void *priv;
+	struct vdev *vd;
+	unsigned step;
+};
+void vdev_read(struct vdev *vd, struct vdev_read *io);
+
+/*
+ * Indirect (removed) vdevs need their mapping before they can be read: spa loads it from the MOS and hands it over.
+ * Entries ascending by source offset; the array is copied.
+ */
+struct vdev_indirect_entry {
+	uint64_t src_offset, size; /* bytes */
+	uint64_t dst_vdev, dst_offset;
+};
+int vdev_indirect_set_mapping(struct vdev *vd, const struct vdev_indirect_entry *map, size_t n);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * zpl/zpl.h: file systems without FUSE (docs/format/07-filesystem-zvol-zil.md, sections 1 - 7). Read side.
+ *
+ * A zfs (struct zpl) is one mounted head or snapshot. A znode is an immutable decoded object, reference counted. All
+ * calls may wait for devices and run on any thread but cpu workers, except zpl_read_submit, which never blocks.
+ */
+#ifndef ZPL_ZPL_H
+#define ZPL_ZPL_H
+
+#include <sys/stat.h>
+
+#include "dmu/sa.h"
+#include "dsl/dsl.h"
+
+#define ZPL_NAME_MAX 1023
+
+struct zpl {
+	struct objset *os;
+	struct dsl_dataset *ds;
+	struct sa_os *sa;
+	uint64_t version, root, delete_queue, normalization,
+	    casesensitivity; /* as in the master node; case 0 sensitive, 1 insensitive, 2 mixed */
+	bool utf8only;
+	uint64_t fuid_table;
+	unsigned name_match; /* ZAP_MATCH_* for look-ups */
+	bool longname;
+	void *fuid; /* domain table */
+};
+int zpl_open(struct dsl_dataset *ds, struct zpl **out, struct err *e);
+void zpl_close(struct zpl *z);
+
+struct znode {
+	struct zpl *zpl;
+	struct dnode *dn;
+	struct sa sa;
+	uint64_t id, gen, mode, size, parent, links, uid, gid, rdev, flags, projid;
+	struct timespec atime, mtime, ctime, crtime;
+	atomic_uint refs;
+};
+int znode_hold(struct zpl *z, uint64_t id, struct znode **out, struct err *e);
+struct znode *znode_ref(struct znode *zn);
+void znode_release(struct znode *zn);
+void znode_stat(const struct znode *zn, struct stat *st); /* st_blocks, st_blksize and the device included */
+
+/* name as the user gave it; real (ZPL_NAME_MAX + 1, may be NULL) as stored. */
+int zpl_lookup(struct znode *dir, const char *name, uint64_t *id, char *real);
+/* Path below `from` ("" or "." is itself), no symbolic links followed. */
+int zpl_path_lookup(struct zpl *z, const char *path, struct znode **out, struct err *e);
+struct zpl_dirent {
+	char name[ZPL_NAME_MAX + 1];
+	uint64_t id;
+	unsigned dtype; /* DT_* */
+	uint64_t next;  /* cookie of the entry after this one */
+};
+/* Cookies as 07, 3.4: 0 ".", 1 "..", 2 ".zfs" place, then hash order. -ENOENT at the end. */
+struct zpl_dir;
+int zpl_dir_open(struct znode *dir, uint64_t cookie, struct zpl_dir **out);
+int zpl_dir_next(struct zpl_dir *d, struct zpl_dirent *de);
+void zpl_dir_close(struct zpl_dir *d);
+
+/* Data: cut at the file's size. */
+void zpl_read_submit(struct znode *zn, struct dmu_read *r);
+int zpl_read(struct znode *zn, uint64_t offset, void *dst, size_t len, size_t *got);
+int zpl_seek(struct znode *zn, uint64_t *offset, bool hole); /* SEEK_HOLE / SEEK_DATA semantics; -ENXIO */
+int zpl_readlink(struct znode *zn, char **target);           /* malloc'd */
+
+/* Extended attributes with Linux names (both forms, 5.7 - 5.10), POSIX ACLs as system.posix_acl_access / _default. */
+int zpl_xattr_get(struct znode *zn, const char *name, void **value, size_t *len); /* malloc'd; -ENODATA */
+int zpl_xattr_list(struct znode *zn, char **names, size_t *len);                  /* NUL-separated, malloc'd */
+/* NFSv4 ACL: entries in host order; text for zdb and extract. */
+struct zpl_ace {
+	uint32_t who, access_mask;
+	uint16_t flags, type;
+};
+int zpl_acl_get(struct znode *zn, struct zpl_ace **aces, size_t *n);
+
+/* Path of an object by its parents (error lists, diff). malloc'd; "???" parts where it cannot be known. */
+int zpl_object_path(struct zpl *z, uint64_t id, char **path);
+struct zpl_space {
+	uint64_t used, quota, objused, objquota;
+};
+enum zpl_who { ZPL_USER, ZPL_GROUP, ZPL_PROJECT };
+/* Every id that has usage or a quota (section 6). domain "" for POSIX ids. */
+int zpl_space_each(struct zpl *z, enum zpl_who who,
+		   int (*fn)(void *arg, const char *domain, uint64_t id, const struct zpl_space *s), void *arg);
+
+/* Differences between two snapshots, or a snapshot and its head (zfs diff): one nvlist per change, path order as found.
+ */
+struct zpl_change {
+	char kind;                   /* '+', '-', 'M', 'R' */
+	char type;                   /* 09-cli.md 9.5 */
+	const char *path, *new_path; /* new_path for 'R' */
+	int64_t link_delta;
+	struct timespec ctime;
+};
+int zpl_diff(struct zpl *from, struct zpl *to, int (*fn)(void *arg, const struct zpl_change *c), void *arg,
+	     struct err *e);
+
+#endif
