@@ -16,6 +16,8 @@ struct buf {
 	uint32_t size;  /* usable bytes, as asked for */
 	uint32_t alloc; /* bytes charged to buf_bytes_in_use() */
 	atomic_uint refs;
+	uint32_t cls; /* size class, for buf.c */
+	struct buf *next_free;
 };
 
 /* NULL when memory cannot be had or size is 0 or above 32 MiB. Contents are undefined. One reference held. */
@@ -24,6 +26,10 @@ struct buf *buf_hold(struct buf *b);
 void buf_release(struct buf *b); /* NULL is allowed */
 /* Bytes of all live buffers (not those in the free lists). */
 uint64_t buf_bytes_in_use(void);
+/* The most bytes that freed buffers may keep for reuse (default 64 MiB); what is above it goes back at once. A cache
+ * with a small limit of its own sets it to a part of that. */
+void buf_cache_set_limit(uint64_t bytes);
+uint64_t buf_cache_bytes(void);
 
 static inline void autobuf_release(struct buf **pb)
 {

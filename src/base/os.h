@@ -4,6 +4,8 @@
 #ifndef BASE_OS_H
 #define BASE_OS_H
 
+#include <pthread.h>
+
 #include "base/base.h"
 
 /* Host id as OpenZFS finds it (docs/format/01-pool.md, 10.1); 0 when none is set. */
@@ -16,6 +18,9 @@ unsigned os_cpus(void);
 const char *os_rundir(void);
 /* $TARN_STATEDIR, else /var/lib/tarn or $XDG_STATE_HOME/tarn (~/.local/state/tarn). */
 const char *os_statedir(void);
+int os_rundir_make(void);
 int os_dir_make(const char *path); /* like mkdir -p, mode 0700 */
+/* A thread that takes no signals: those are for the program's main thread. Joined by the caller. */
+int os_thread_create(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif

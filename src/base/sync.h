@@ -12,10 +12,16 @@ static inline void scoped_unlock(pthread_mutex_t **m)
 {
 	pthread_mutex_unlock(*m);
 }
+static inline pthread_mutex_t *scoped_lock(pthread_mutex_t *m)
+{
+	pthread_mutex_lock(m);
+	return m;
+}
+#define SCOPED_LOCK_AT_(m, line)                                                                                       \
+	__attribute__((cleanup(scoped_unlock), unused)) pthread_mutex_t *scoped_lock_##line = scoped_lock(m)
+#define SCOPED_LOCK_AT(m, line) SCOPED_LOCK_AT_(m, line)
 /* Holds the mutex to the end of the enclosing block. */
-#define SCOPED_LOCK(m)                                                                                                 \
-	__attribute__((cleanup(scoped_unlock), unused)) pthread_mutex_t *scoped_lock_##__LINE__ = (m);                 \
-	pthread_mutex_lock(m)
+#define SCOPED_LOCK(m) SCOPED_LOCK_AT(m, __LINE__)
 
 struct waiter {
 	pthread_mutex_t lock;

@@ -1,0 +1,177 @@
+/*
+ * Block buffers. Sizes are rounded up to a class: multiples of a page to 16 KiB, then four classes to each doubling.
+ * Buffers of 128 KiB and more are mappings of their own, so that what they held goes back to the system when freed;
+ * smaller ones come from the heap.
+ */
+#include <sys/mman.h>
+
+#include "base/buf.h"
+#include "base/sync.h"
+
+#define BUF_PAGE     4096u
+#define BUF_MAX      (32u << 20)
+#define BUF_MAP_FROM (128u << 10)
+#define BUF_CLASSES  48
+
+/* One stack of free buffers per class. The lock guards `top` only and is innermost. */
+struct buf_stack {
+	_Alignas(64) pthread_mutex_t lock;
+	struct buf *top;
+};
+
+static struct buf_stack stacks[BUF_CLASSES] = {[0 ... BUF_CLASSES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+static atomic_uint_fast64_t bytes_in_use;
+static atomic_uint_fast64_t bytes_cached;
+static atomic_uint_fast64_t cache_limit = 64u << 20;
+
+/* Class of a size, and its rounded size: pages 1..4 are classes 0..3, then quarters of each doubling. */
+static uint32_t buf_class(size_t size, uint32_t *alloc)
+{
+	uint32_t pages = (size + BUF_PAGE - 1) / BUF_PAGE, shift, quarters;
+
+	if (pages <= 4) {
+		*alloc = pages * BUF_PAGE;
+		return pages - 1;
+	}
+	shift = 31 - __builtin_clz(pages - 1) - 2; /* pages - 1 = 1xx... : keep two bits below the top one */
+	quarters = ((pages - 1) >> shift) + 1;     /* 5..8 */
+	*alloc = (quarters << shift) * BUF_PAGE;
+	return shift * 4 + quarters - 1;
+}
+
+static void *buf_data_alloc(uint32_t alloc)
+{
+	void *p;
+
+	if (alloc < BUF_MAP_FROM)
+		return posix_memalign(&p, BUF_PAGE, alloc) == 0 ? p : NULL;
+	p = mmap(NULL, alloc, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void buf_destroy(struct buf *b)
+{
+	if (b->alloc < BUF_MAP_FROM)
+		free(b->data);
+	else
+		munmap(b->data, b->alloc);
+	free(b);
+}
+
+static struct buf *stack_pop(struct buf_stack *s)
+{
+	struct buf *b;
+
+	pthread_mutex_lock(&s->lock);
+	b = s->top;
+	if (b)
+		s->top = b->next_free;
+	pthread_mutex_unlock(&s->lock);
+	if (b)
+		atomic_fetch_sub_explicit(&bytes_cached, b->alloc, memory_order_relaxed);
+	return b;
+}
+
+static struct buf *buf_make(uint32_t cls, uint32_t alloc)
+{
+	struct buf *b = malloc(sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->data = buf_data_alloc(alloc);
+	if (!b->data) {
+		free(b);
+		return NULL;
+	}
+	b->alloc = alloc;
+	b->cls = cls;
+	return b;
+}
+
+struct buf *buf_alloc(size_t size)
+{
+	uint32_t alloc, cls;
+	struct buf *b;
+
+	if (size == 0 || size > BUF_MAX)
+		return NULL;
+	cls = buf_class(size, &alloc);
+	b = stack_pop(&stacks[cls]);
+	if (!b)
+		b = buf_make(cls, alloc);
+	if (!b)
+		return NULL;
+	b->size = size;
+	b->next_free = NULL;
+	atomic_init(&b->refs, 1);
+	atomic_fetch_add_explicit(&bytes_in_use, alloc, memory_order_relaxed);
+	return b;
+}
+
+struct buf *buf_hold(struct buf *b)
+{
+	BUG_ON(atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed) == 0);
+	return b;
+}
+
+/* Takes from every class in turn, so that a size nobody asks for any more does not fill the free lists for good. */
+static void buf_cache_trim(uint64_t limit)
+{
+	static atomic_uint hand;
+	unsigned empty = 0;
+
+	while (empty < BUF_CLASSES && buf_cache_bytes() > limit) {
+		struct buf *b = stack_pop(&stacks[atomic_fetch_add(&hand, 1) % BUF_CLASSES]);
+
+		empty = b ? 0 : empty + 1;
+		if (b)
+			buf_destroy(b);
+	}
+}
+
+static void buf_cache_put(struct buf *b)
+{
+	struct buf_stack *s = &stacks[b->cls];
+	uint64_t limit = atomic_load_explicit(&cache_limit, memory_order_relaxed);
+
+	if (b->alloc > limit) {
+		buf_destroy(b);
+		return;
+	}
+	atomic_fetch_add_explicit(&bytes_cached, b->alloc, memory_order_relaxed);
+	pthread_mutex_lock(&s->lock);
+	b->next_free = s->top;
+	s->top = b;
+	pthread_mutex_unlock(&s->lock);
+	buf_cache_trim(limit);
+}
+
+void buf_release(struct buf *b)
+{
+	unsigned refs;
+
+	if (!b)
+		return;
+	refs = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+	BUG_ON(refs == 0);
+	if (refs > 1)
+		return;
+	atomic_fetch_sub_explicit(&bytes_in_use, b->alloc, memory_order_relaxed);
+	buf_cache_put(b);
+}
+
+uint64_t buf_bytes_in_use(void)
+{
+	return atomic_load_explicit(&bytes_in_use, memory_order_relaxed);
+}
+
+uint64_t buf_cache_bytes(void)
+{
+	return atomic_load_explicit(&bytes_cached, memory_order_relaxed);
+}
+
+void buf_cache_set_limit(uint64_t bytes)
+{
+	atomic_store(&cache_limit, bytes);
+	buf_cache_trim(bytes);
+}
