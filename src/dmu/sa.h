@@ -33,24 +33,26 @@ enum sa_attr { /* Tarn's own fixed numbers; names map through the registry (2.2)
 	       SA_ATTR_COUNT
 };
 
-struct sa_os; /* registry and layouts of an object set */
-/* master_node_sa: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
+struct sa_os; /* registry and layouts of an object set; immutable once open, any thread */
+/* sa_attrs: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e);
 void sa_os_close(struct sa_os *so);
 
 struct sa {
-	struct dnode *dn;
+	struct dnode *dn;  /* held: attributes point into its bonus */
 	struct buf *spill; /* NULL or held */
+	int spill_err;     /* the spill block could not be read: absent attributes answer with this */
+	bool is_legacy;    /* a bonus of type 17 (2.9) */
 	struct {
 		const uint8_t *data; /* NULL: absent */
 		uint32_t len;
 		bool swap; /* bytes are in the other order */
 	} attr[SA_ATTR_COUNT];
-	uint8_t *legacy; /* storage for converted values, or NULL */
 };
+/* -EINVAL: the object has no attributes; -EIO: damaged ones. A damaged spill block alone is told in spill_err. */
 int sa_open(struct sa_os *so, struct dnode *dn, struct sa *out);
 void sa_close(struct sa *sa);
-int sa_u64(const struct sa *sa, enum sa_attr a, uint64_t *v);    /* -ENOENT */
+int sa_u64(const struct sa *sa, enum sa_attr a, uint64_t *v);    /* -ENOENT, or spill_err */
 int sa_time(const struct sa *sa, enum sa_attr a, int64_t tv[2]); /* seconds, nanoseconds */
 /* Bytes as stored. */
 int sa_bytes(const struct sa *sa, enum sa_attr a, const uint8_t **data, uint32_t *len);

@@ -22,10 +22,11 @@ struct zpl {
 	    casesensitivity; /* as in the master node; case 0 sensitive, 1 insensitive, 2 mixed */
 	bool utf8only;
 	uint64_t fuid_table;
-	unsigned name_match; /* ZAP_MATCH_* for look-ups */
-	bool longname;
-	void *fuid; /* domain table */
+	unsigned name_match;   /* ZAP_MATCH_* for look-ups */
+	bool longname;         /* names of more than 255 bytes exist (3.3) */
+	struct zpl_fuid *fuid; /* domain table, NULL when there is none */
 };
+struct zpl_fuid;
 int zpl_open(struct dsl_dataset *ds, struct zpl **out, struct err *e);
 void zpl_close(struct zpl *z);
 
@@ -37,6 +38,7 @@ struct znode {
 	struct timespec atime, mtime, ctime, crtime;
 	atomic_uint refs;
 };
+/* -ENOENT: no such object; -EINVAL: not a file; -EIO and others: damaged. */
 int znode_hold(struct zpl *z, uint64_t id, struct znode **out, struct err *e);
 struct znode *znode_ref(struct znode *zn);
 void znode_release(struct znode *zn);
@@ -69,10 +71,20 @@ int zpl_xattr_get(struct znode *zn, const char *name, void **value, size_t *len)
 int zpl_xattr_list(struct znode *zn, char **names, size_t *len);                  /* NUL-separated, malloc'd */
 /* NFSv4 ACL: entries in host order; text for zdb and extract. */
 struct zpl_ace {
-	uint32_t who, access_mask;
+	uint64_t who; /* FUID; nothing for owner@, group@, everyone@ */
+	uint32_t access_mask;
 	uint16_t flags, type;
 };
+/* -ENOENT: the file has none, its mode says it all. *aces is malloc'd. */
 int zpl_acl_get(struct znode *zn, struct zpl_ace **aces, size_t *n);
+
+/* Domain (SID) of a FUID, "" for POSIX ids, NULL when the table does not have it. */
+const char *zpl_fuid_domain(const struct zpl *z, uint64_t fuid);
+/* What Linux shows for a FUID: its low 32 bits. */
+static inline uint32_t zpl_fuid_id(uint64_t fuid)
+{
+	return (uint32_t)fuid;
+}
 
 /* Path of an object by its parents (error lists, diff). malloc'd; "???" parts where it cannot be known. */
 int zpl_object_path(struct zpl *z, uint64_t id, char **path);
@@ -84,7 +96,10 @@ enum zpl_who { ZPL_USER, ZPL_GROUP, ZPL_PROJECT };
 int zpl_space_each(struct zpl *z, enum zpl_who who,
 		   int (*fn)(void *arg, const char *domain, uint64_t id, const struct zpl_space *s), void *arg);
 
-/* Differences between two snapshots, or a snapshot and its head (zfs diff): one nvlist per change, path order as found.
+/*
+ * Differences between two snapshots, or a snapshot and a later head or clone (zfs diff): one call per change, in the
+ * order of object numbers. Paths begin with "/" at the root of the file system. Stops at the first non-zero return of
+ * fn, which is returned. Only dnode blocks that are not the same in both are read.
  */
 struct zpl_change {
 	char kind;                   /* '+', '-', 'M', 'R' */
