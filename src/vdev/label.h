@@ -39,6 +39,8 @@ int uberblock_decode(const uint8_t *slot, size_t size, struct uberblock *ub);
 /* Visit every valid slot (checksum verified) of label l. Slot shift from the top-level's ashift. */
 typedef void (*uberblock_fn)(void *arg, unsigned label, unsigned slot, const struct uberblock *ub);
 int uberblock_each(struct disk *d, unsigned l, unsigned ashift, uberblock_fn fn, void *arg);
+/* The writer's sequence number within one second (3.2); 0 when it is not valid. */
+unsigned uberblock_mmp_sequence(const struct uberblock *ub);
 /* (txg, timestamp, mmp sequence) order: <0, 0, >0. */
 int uberblock_compare(const struct uberblock *a, const struct uberblock *b);
 
