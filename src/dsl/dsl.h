@@ -5,6 +5,14 @@
  * A dsl_pool stands on the MOS. Dirs and datasets are decoded on demand into immutable, reference-counted structs,
  * cached by object number. Names are "pool/a/b", "pool/a@snap", "pool/a#bookmark"; the pool part is the name the pool
  * was imported under.
+ *
+ * Invariants: a held dataset holds its dir, a held dir holds its parents up to the root, so that walks upward never
+ * read. Damage stays where it is: a dir, snapshot or bookmark that cannot be decoded is an error of that name only;
+ * iteration logs it and goes on.
+ *
+ * Locks: one mutex per cache (dirs, datasets) guards the hash chains, reference counts and the list of unused entries;
+ * one guards the lazily read fields of dirs; one the temporary properties. Each is a leaf: none is held while reading
+ * or while another is taken.
  */
 #ifndef DSL_DSL_H
 #define DSL_DSL_H
@@ -26,7 +34,11 @@ struct dsl_pool {
 	uint64_t
 	    usable_bytes; /* deflated size less slop, what `zfs list` of the root divides into used and available */
 	struct dsl_keystore *keys; /* dsl/dsl_crypt.c */
-	void *cache;
+	/* What the floors above know and some properties show; may stay NULL. */
+	const char *altroot; /* before every mount point; owned by spa */
+	bool (*is_mounted)(void *arg, uint64_t dataset_object);
+	void *is_mounted_arg;
+	struct dsl_cache *cache;
 };
 
 int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e);
@@ -39,13 +51,18 @@ struct dsl_dir {
 	uint64_t creation, quota, reserved, used, compressed, uncompressed;
 	uint64_t used_breakdown[5]; /* head, snapshots, children, child reservations, refreservation */
 	bool has_breakdown;
-	uint64_t crypto_obj;     /* 0: not encrypted */
-	struct dnode *dnode;     /* for extension keys: a ZAP when "zapified" */
-	char name[DSL_NAME_MAX]; /* full */
+	uint64_t crypto_obj; /* 0: not encrypted */
+	struct dnode *dnode; /* for extension keys: a ZAP when "zapified" */
+	bool zapified;
+	struct dsl_dir *up;         /* the parent, held; NULL for the root */
+	struct prop_set *own_props; /* read on first use; guarded by the cache's lazy lock */
+	atomic_uint type;           /* DSL_FILESYSTEM, DSL_VOLUME; 0 until an objset was looked at */
+	char name[DSL_NAME_MAX];    /* full */
 	atomic_uint refs;
 };
 int dsl_dir_hold(struct dsl_pool *p, uint64_t object, struct dsl_dir **out, struct err *e);
 void dsl_dir_release(struct dsl_dir *d);
+struct dsl_dir *dsl_dir_ref(struct dsl_dir *d);
 
 /* DSL dataset: head or snapshot (1.3). */
 struct dsl_dataset {
@@ -56,6 +73,7 @@ struct dsl_dataset {
 	struct bp bp;
 	bool is_snapshot;
 	struct dnode *dnode;
+	bool zapified;
 	char name[DSL_NAME_MAX]; /* full, "pool/fs" or "pool/fs@snap" */
 	const char *snapname;    /* into name; NULL for heads */
 	atomic_uint refs;
@@ -84,6 +102,11 @@ struct dsl_bookmark {
 	uint64_t ivset_guid;
 };
 int dsl_each_bookmark(struct dsl_dataset *head, int (*fn)(void *arg, const struct dsl_bookmark *b), void *arg);
+/* Guids of the snapshots a bookmark or a received data set was redacted by. *guids is malloc'd, NULL when n is 0;
+ * -ENOENT when not redacted. */
+int dsl_bookmark_redact_snaps(struct dsl_pool *p, const struct dsl_bookmark *b, uint64_t **guids, size_t *n);
+int dsl_dataset_redact_snaps(struct dsl_dataset *ds, uint64_t **guids, size_t *n);
+/* Holds in order of their tags. */
 int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag, uint64_t time), void *arg);
 
 /*

@@ -1,0 +1,363 @@
+/*
+ * dsl/dsl_prop.c: where a property's value comes from: stored values, received values, inheritance (03-datasets.md 5.1,
+ * 5.2), and temporary ones of mounts.
+ *
+ * A dir's whole property ZAP is read once, on first use, and kept with the dir: look-ups of sixty properties through
+ * five levels then touch no disk.
+ */
+#include "base/log.h"
+#include "dsl/dsl_impl.h"
+
+#define PROP_STRING_MAX  8192
+#define PROP_ENTRIES_MAX 100000
+
+static const struct {
+	const char *suffix;
+	enum prop_suffix kind;
+} suffix_table[] = {{"$recvd", PROP_RECEIVED}, {"$inherit", PROP_INHERIT}, {"$iuv", PROP_IUV}};
+
+/* Cuts the suffix off. False: an unknown one, to be passed over. */
+static bool suffix_split(char *name, enum prop_suffix *kind)
+{
+	char *dollar = strchr(name, '$');
+
+	*kind = PROP_VALUE;
+	if (!dollar)
+		return name[0] != '\0';
+	for (size_t i = 0; i < ARRAY_LEN(suffix_table); i++) {
+		if (dollar != name && strcmp(dollar, suffix_table[i].suffix) == 0) {
+			*kind = suffix_table[i].kind;
+			*dollar = '\0';
+			return true;
+		}
+	}
+	return false;
+}
+
+static int prop_value_cmp(const void *va, const void *vb)
+{
+	const struct prop_value *a = va, *b = vb;
+	int c = strcmp(a->name, b->name);
+
+	return c ? c : (int)a->suffix - (int)b->suffix;
+}
+
+/* Decode the entry under the cursor; false when it is none of ours or damaged. */
+static bool prop_value_decode(struct zap_cursor *c, struct zap_entry *ze, struct prop_value *v)
+{
+	memset(v, 0, sizeof(*v));
+	if (ze->key_words || !suffix_split(ze->name, &v->suffix))
+		return false;
+	if (ze->intsize == 8 && ze->nints == 1) {
+		v->number = ze->first;
+	} else if (ze->intsize == 1 && ze->nints <= PROP_STRING_MAX) {
+		v->is_string = true;
+		v->string = xcalloc(1, ze->nints + 1);
+		if (ze->nints && zap_cursor_value(c, v->string, ze->nints)) {
+			free(v->string);
+			return false;
+		}
+	} else {
+		return false;
+	}
+	v->name = xstrdup(ze->name);
+	return true;
+}
+
+int prop_set_read(struct dsl_pool *p, uint64_t zap, struct prop_set **out)
+{
+	struct prop_set *s = xcalloc(1, sizeof(*s));
+	struct zap_cursor *c;
+	struct zap_entry *ze;
+	size_t cap = 0;
+	int err;
+
+	*out = s;
+	if (zap == 0)
+		return 0;
+	s->err = zap_cursor_open(p->mos, zap, 0, &c);
+	if (s->err)
+		return s->err;
+	ze = xmalloc(sizeof(*ze));
+	while ((err = zap_cursor_next(c, ze)) == 0 && s->n < PROP_ENTRIES_MAX) {
+		if (s->n == cap) {
+			cap = cap ? cap * 2 : 8;
+			s->v = xrealloc(s->v, cap * sizeof(*s->v));
+		}
+		if (prop_value_decode(c, ze, &s->v[s->n]))
+			s->n++;
+	}
+	s->err = err == -ENOENT ? 0 : err ? err : -E2BIG;
+	free(ze);
+	zap_cursor_close(c);
+	if (s->n)
+		qsort(s->v, s->n, sizeof(*s->v), prop_value_cmp);
+	return s->err;
+}
+
+void prop_set_free(struct prop_set *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->v[i].name);
+		free(s->v[i].string);
+	}
+	free(s->v);
+	free(s);
+}
+
+const struct prop_value *prop_set_find(const struct prop_set *s, const char *name, enum prop_suffix suffix)
+{
+	struct prop_value key = {.name = (char *)name, .suffix = suffix};
+
+	return s && s->n ? bsearch(&key, s->v, s->n, sizeof(*s->v), prop_value_cmp) : NULL;
+}
+
+const struct prop_set *dsl_dir_props(struct dsl_dir *d)
+{
+	struct dsl_cache *c = d->pool->cache;
+	struct prop_set *fresh, *s;
+	int err;
+
+	pthread_mutex_lock(&c->lazy);
+	s = d->own_props;
+	pthread_mutex_unlock(&c->lazy);
+	if (s)
+		return s;
+	err = prop_set_read(d->pool, d->props, &fresh);
+	if (err)
+		log_warn("%s: properties cannot be read completely: %s", d->name, err_words(err));
+	pthread_mutex_lock(&c->lazy);
+	if (!d->own_props) {
+		d->own_props = fresh;
+		fresh = NULL;
+	}
+	s = d->own_props;
+	pthread_mutex_unlock(&c->lazy);
+	prop_set_free(fresh);
+	return s;
+}
+
+/* --- temporary values --- */
+
+struct temporary_prop {
+	struct temporary_prop *next;
+	uint64_t object;
+	char *name, *value;
+};
+
+void dsl_prop_set_temporary(struct dsl_pool *p, uint64_t dataset_object, const char *name, const char *value)
+{
+	struct dsl_cache *c = p->cache;
+	struct temporary_prop **at = &c->temporary, *t;
+
+	SCOPED_LOCK(&c->temporary_lock);
+	while (*at && ((*at)->object != dataset_object || strcmp((*at)->name, name) != 0))
+		at = &(*at)->next;
+	t = *at;
+	if (!t && !value)
+		return;
+	if (!t) {
+		t = xcalloc(1, sizeof(*t));
+		t->object = dataset_object;
+		t->name = xstrdup(name);
+		*at = t;
+	}
+	free(t->value);
+	t->value = value ? xstrdup(value) : NULL;
+	if (value)
+		return;
+	*at = t->next;
+	free(t->name);
+	free(t);
+}
+
+bool dsl_prop_temporary(struct dsl_pool *p, uint64_t object, const char *name, char *value, size_t size)
+{
+	struct dsl_cache *c = p->cache;
+
+	SCOPED_LOCK(&c->temporary_lock);
+	for (struct temporary_prop *t = c->temporary; t; t = t->next) {
+		if (t->object == object && strcmp(t->name, name) == 0) {
+			snprintf(value, size, "%s", t->value);
+			return true;
+		}
+	}
+	return false;
+}
+
+void dsl_prop_temporary_free(struct dsl_cache *c)
+{
+	while (c->temporary) {
+		struct temporary_prop *t = c->temporary;
+
+		c->temporary = t->next;
+		free(t->name);
+		free(t->value);
+		free(t);
+	}
+}
+
+/* --- look-up --- */
+
+static void found_take(struct prop_found *f, const struct prop_value *v, enum prop_source source)
+{
+	f->is_string = v->is_string;
+	f->number = v->number;
+	f->string = v->string;
+	f->source = source;
+}
+
+/* A stored index value counts only when its kind fits the property. */
+static bool value_fits(const struct prop_def *def, const struct prop_value *v)
+{
+	return v && (!def || v->is_string == (def->kind == PROP_STRING));
+}
+
+static bool iuv_is_known(const struct prop_def *def, const struct prop_value *v)
+{
+	if (!def || !v || v->is_string)
+		return false;
+	for (const struct prop_index *i = def->index; i && i->name; i++)
+		if (i->value == v->number)
+			return true;
+	return false;
+}
+
+/* One level; here: the level is the data set itself (not the dir of a snapshot). */
+static bool find_in_set(const struct prop_set *s, const char *name, const struct prop_def *def, bool here, bool iuv,
+			struct prop_found *out)
+{
+	const struct prop_value *v;
+
+	v = iuv ? prop_set_find(s, name, PROP_IUV) : NULL;
+	if (!iuv_is_known(def, v))
+		v = prop_set_find(s, name, PROP_VALUE);
+	if (value_fits(def, v)) {
+		found_take(out, v, here ? SOURCE_LOCAL : SOURCE_INHERITED);
+		return true;
+	}
+	if (prop_set_find(s, name, PROP_INHERIT))
+		return false;
+	v = prop_set_find(s, name, PROP_RECEIVED);
+	if (!value_fits(def, v))
+		return false;
+	found_take(out, v, here ? SOURCE_RECEIVED : SOURCE_INHERITED);
+	return true;
+}
+
+int dsl_prop_find_value(struct dsl_dataset *ds, const struct prop_set *own, const char *name,
+			const struct prop_def *def, struct prop_found *out)
+{
+	bool inherit = !def || def->inherit;
+
+	memset(out, 0, sizeof(*out));
+	if (ds->is_snapshot && own && find_in_set(own, name, def, true, false, out)) {
+		out->from = ds->dir;
+		return 0;
+	}
+	for (struct dsl_dir *d = ds->dir; d; d = d->up) {
+		bool here = d == ds->dir && !ds->is_snapshot;
+
+		if (!here && !inherit)
+			break;
+		if (find_in_set(dsl_dir_props(d), name, def, here, true, out)) {
+			out->from = d;
+			return 0;
+		}
+	}
+	if (!def || (def->readonly && !def->setonce))
+		return -ENOENT;
+	out->source = SOURCE_DEFAULT;
+	out->is_string = def->kind == PROP_STRING;
+	out->number = def->def_number;
+	out->string = def->def_string;
+	return 0;
+}
+
+static void source_text(const struct prop_found *f, char *source)
+{
+	static const char *const words[] = {[SOURCE_NONE] = "-",
+					    [SOURCE_DEFAULT] = "default",
+					    [SOURCE_TEMPORARY] = "temporary",
+					    [SOURCE_LOCAL] = "local",
+					    [SOURCE_RECEIVED] = "received"};
+
+	if (!source)
+		return;
+	if (f->source == SOURCE_INHERITED)
+		snprintf(source, DSL_NAME_MAX + 16, "inherited from %s", f->from->name);
+	else
+		strcpy(source, words[f->source]);
+}
+
+static void temporary_source(char *source)
+{
+	if (source)
+		strcpy(source, "temporary");
+}
+
+/* The snapshot's own set, which is small and not kept. */
+static struct prop_set *snapshot_props(struct dsl_dataset *ds)
+{
+	struct prop_set *s = NULL;
+
+	if (ds->is_snapshot && ds->props)
+		prop_set_read(ds->pool, ds->props, &s);
+	return s;
+}
+
+int dsl_prop_u64(struct dsl_dataset *ds, const char *name, uint64_t *v, char *source)
+{
+	const struct prop_def *def = dsl_prop_find(name);
+	char text[PROP_STRING_MAX];
+	struct prop_found f;
+	struct prop_set *own;
+	int err;
+
+	if (!def || def->kind == PROP_STRING)
+		return -EINVAL;
+	if (dsl_prop_temporary(ds->pool, ds->object, name, text, sizeof(text))) {
+		temporary_source(source);
+		if (prop_index_value(def, text, v))
+			return 0;
+		*v = strtoull(text, NULL, 10);
+		return 0;
+	}
+	own = snapshot_props(ds);
+	err = dsl_prop_find_value(ds, own, name, def, &f);
+	if (!err) {
+		*v = f.number;
+		source_text(&f, source);
+	}
+	prop_set_free(own);
+	return err;
+}
+
+int dsl_prop_string(struct dsl_dataset *ds, const char *name, char *v, size_t size, char *source)
+{
+	const struct prop_def *def = dsl_prop_find(name);
+	struct prop_found f;
+	struct prop_set *own;
+	char number[32];
+	int err;
+
+	if (dsl_prop_temporary(ds->pool, ds->object, name, v, size)) {
+		temporary_source(source);
+		return 0;
+	}
+	own = snapshot_props(ds);
+	err = dsl_prop_find_value(ds, own, name, def, &f);
+	if (!err) {
+		const char *text = f.string ? f.string : "";
+
+		if (!f.is_string && def)
+			text = prop_number_text(def, f.number, number, sizeof(number));
+		if (snprintf(v, size, "%s", text) >= (int)size)
+			err = -EOVERFLOW;
+		source_text(&f, source);
+	}
+	prop_set_free(own);
+	return err;
+}
