@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -186,4 +187,29 @@ int os_thread_create(pthread_t *thread, void *(*run)(void *), void *arg)
 	err = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -err;
+}
+
+static size_t secret_bytes(size_t size)
+{
+	return ROUND_UP(size, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+void *os_secret_alloc(size_t size)
+{
+	size_t bytes = secret_bytes(size);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	BUG_ON(p == MAP_FAILED);
+	mlock(p, bytes); /* fails above RLIMIT_MEMLOCK: better swappable than no key */
+	madvise(p, bytes, MADV_DONTDUMP);
+	madvise(p, bytes, MADV_WIPEONFORK);
+	return p;
+}
+
+void os_secret_free(void *p, size_t size)
+{
+	if (!p)
+		return;
+	explicit_bzero(p, secret_bytes(size));
+	munmap(p, secret_bytes(size));
 }

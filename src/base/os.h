@@ -19,6 +19,12 @@ const char *os_rundir(void);
 /* $TARN_STATEDIR, else /var/lib/tarn or $XDG_STATE_HOME/tarn (~/.local/state/tarn). */
 const char *os_statedir(void);
 int os_rundir_make(void);
+/*
+ * Zeroed memory for keys: locked where the limit allows (else it may be swapped), never in core dumps or children.
+ * Rounded up to pages. os_secret_free wipes it; NULL is allowed.
+ */
+void *os_secret_alloc(size_t size);
+void os_secret_free(void *p, size_t size);
 int os_dir_make(const char *path); /* like mkdir -p, mode 0700 */
 /* A thread that takes no signals: those are for the program's main thread. Joined by the caller. */
 int os_thread_create(pthread_t *thread, void *(*run)(void *), void *arg);
