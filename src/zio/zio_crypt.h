@@ -18,6 +18,7 @@ struct crypt_key *crypt_key_create(enum crypt_suite suite, uint64_t guid, const 
 struct crypt_key *crypt_key_hold(struct crypt_key *k);
 void crypt_key_release(struct crypt_key *k);
 enum crypt_suite crypt_key_suite(const struct crypt_key *k);
+uint64_t crypt_key_guid(const struct crypt_key *k); /* names the master key: equal in one family of clones */
 
 /*
  * Decrypt or authenticate a block of psize stored bytes in place, by the pointer's class and type: ordinary data, dnode
@@ -30,6 +31,7 @@ int zio_crypt_check_indirect(const struct bp *bp, const uint8_t *data, size_t ls
 int zio_crypt_check_objset(struct crypt_key *k, const struct bp *bp, const uint8_t *data, size_t size);
 /* Stored checksum words of a block whose pointer has X = 1 (2.6 of chapter 02): fold `full` for comparison with words 0
  * and 1. */
+void zio_crypt_cksum_fold(enum checksum c, struct cksum *sum); /* words 2 and 3 become 0 */
 bool zio_crypt_cksum_matches(const struct bp *bp, const struct cksum *full);
 
 #endif
