@@ -81,7 +81,11 @@ struct vdev_read;
 
 struct vdev_ops {
 	const char *type; /* the word in the configuration */
+	enum vdev_kind kind;
+	/* Check and take the kind's own configuration keys; the children are there. NULL: has none. */
+	int (*create)(struct vdev *vd, const struct nvlist *config, struct err *e);
 	void (*read)(struct vdev *vd, struct vdev_read *io);
+	/* bytes allocated for psize bytes in a block allocated in (or physically born in) txg */
 	uint64_t (*psize_to_asize)(const struct vdev *top, uint64_t psize, uint64_t txg);
 	/* Derive state, asize and ashift from the children once they are open. NULL: leaf. */
 	void (*settle)(struct vdev *vd);
@@ -155,6 +159,9 @@ uint64_t vdev_min_alloc(const struct vdev *top);
 #define VDEV_READ_SPECULATIVE 1u /* prefetch: lower priority, no error counters */
 #define VDEV_READ_SCRUB       2u /* every copy is read and verified, not only the first good one */
 #define VDEV_READ_NO_RETRY    4u /* one attempt, no reconstruction */
+/* inside this floor: */
+#define VDEV_READ_NO_STALE  0x100u /* a device that lacks the txg is not read */
+#define VDEV_READ_BOOT_AREA 0x200u /* offset counts from device byte 512 KiB (scratch of a RAIDZ expansion) */
 struct vdev_read {
 	uint64_t offset; /* bytes in the vdev's allocatable space (leaf: without the 4 MiB front) */
 	uint64_t size;   /* bytes, multiple of 512 */
@@ -163,14 +170,24 @@ struct vdev_read {
 	unsigned flags;
 	/* 0 when data is right. May run on any cpu worker. NULL: anything that was read is right. */
 	int (*verify)(struct vdev_read *io, const uint8_t *data);
-	/* 0; -ECKSUM: read but never verified; -EIO, -ENXIO: not readable. On any thread, does not block. */
+	/* 0; -ECKSUM: read but never verified; -EIO, -ENXIO: not readable; -EINVAL: outside the vdev; -ENOMEM. On any
+	 * thread (also inside vdev_read), does not block. */
 	void (*done)(struct vdev_read *io, int err);
 	void *arg;
 	/* vdev floor's own */
 	struct task task;
 	void *priv;
 	struct vdev *vd;
-	unsigned step;
+	struct vdev *from; /* the leaf that gave the data last read */
+	unsigned depth;    /* of reads through indirect vdevs and distributed spares */
+	struct {           /* the leaf's queue */
+		struct list_node fifo;
+		struct tree_node sorted;
+		unsigned class;
+		bool alone; /* not to be aggregated: the aggregate failed */
+		struct disk_req req;
+		struct iovec iov;
+	} q;
 };
 void vdev_read(struct vdev *vd, struct vdev_read *io);
 
@@ -183,5 +200,11 @@ struct vdev_indirect_entry {
 	uint64_t dst_vdev, dst_offset;
 };
 int vdev_indirect_set_mapping(struct vdev *vd, const struct vdev_indirect_entry *map, size_t n);
+
+/*
+ * Progress of a running RAIDZ expansion: word `raidz_reflow_info` of the uberblock that the pool is opened with. To be
+ * told before anything is read; concerns every raidz of the tree whose configuration says that it is expanding.
+ */
+void vdev_raidz_set_reflow(struct vdev *root, uint64_t reflow_info);
 
 #endif
