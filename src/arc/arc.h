@@ -5,9 +5,12 @@
  * reference, so eviction never pulls bytes from under anybody. Two resident lists (seen once, seen again) and two ghost
  * lists with the adaptive split of the ARC paper; metadata is favoured when trimming. Concurrent misses of one block
  * share one device read. The size limit holds: resident bytes + reads in flight stay at or under arc_max (a single
- * larger request is served uncached).
+ * larger request is served uncached): a miss first reserves its bytes, evicting what it must; when reads in flight
+ * leave no room, demand reads queue in order and prefetches are refused. Bytes that readers still hold after eviction
+ * are theirs, not the cache's; unreferenced blocks are evicted first.
  *
- * Locks: one mutex per shard guards its hash chains and lists; no lock is held while reading or calling back.
+ * Locks, in order: wait_lock (the queue of reads that wait for room), then one mutex per shard (its hash chains and
+ * lists). No lock is held while reading or calling back.
  */
 #ifndef ARC_ARC_H
 #define ARC_ARC_H
@@ -25,7 +28,7 @@ uint64_t arc_max(const struct arc *a);
 uint64_t arc_size(const struct arc *a);
 
 #define ARC_NOCACHE  0x100u /* served, not kept (primarycache=none, scans) */
-#define ARC_PREFETCH 0x200u /* fill the cache, nobody waits: done may be NULL */
+#define ARC_PREFETCH 0x200u /* fill the cache, nobody waits: done may be NULL; -EAGAIN when there is no room */
 
 struct arc_read {
 	struct zio_pool *zp;
@@ -43,16 +46,21 @@ struct arc_read {
 void arc_read(struct arc *a, struct arc_read *r);
 int arc_read_wait(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 		  struct crypt_key *key, unsigned flags, struct buf **out);
-/* Fire and forget. */
-void arc_prefetch(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
+/* A resident block, or NULL: what arc_read would hand out at once. Never waits, counts nothing on a miss. */
+struct buf *arc_lookup(struct arc *a, struct zio_pool *zp, const struct bp *bp, unsigned flags);
+/* Fire and forget. false: refused, because reads in flight leave no room; ask again later. */
+bool arc_prefetch(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 		  struct crypt_key *key);
-/* Forget everything of a pool (export), or everything decrypted with a key that is being unloaded (objset != 0). Waits
- * for prefetches. */
+/* Forget everything of a pool (export): waits for prefetches, and for what their completions start. */
 void arc_flush_pool(struct arc *a, uint64_t pool_guid);
+/* Forget what was read for an object set whose key is being unloaded; reads in flight are not kept. */
 void arc_flush_objset(struct arc *a, uint64_t pool_guid, uint64_t objset);
 
+/* Look-ups are counted by [prefetch][metadata]. io_hits: joined a read in flight. */
 struct arc_stats {
-	uint64_t hits, misses, prefetch_issued, prefetch_hits, evicted, evicted_bytes;
+	uint64_t hits, io_hits, misses, prefetch_issued, prefetch_hits, evicted, evicted_bytes;
+	uint64_t hits_by[2][2], io_hits_by[2][2], misses_by[2][2];
+	uint64_t mru_hits, mfu_hits, mru_ghost_hits, mfu_ghost_hits, in_flight, waiting;
 	uint64_t size, max, target_mru, mru_size, mfu_size, mru_ghost_size, mfu_ghost_size, metadata_size, data_size;
 };
 void arc_stats(struct arc *a, struct arc_stats *out);
