@@ -24,8 +24,9 @@ struct disk_req {
 	uint64_t offset;
 	const struct iovec *iov; /* stays valid until done; total length = the request's */
 	unsigned niov;
-	uint64_t length; /* bytes; for DISCARD the range */
-	/* err: 0 or negative errno; a short transfer is -EIO. */
+	uint64_t length; /* bytes, at most 1 GiB for reads and writes; for DISCARD the range */
+	/* err: 0 or negative errno; a short transfer or a range beyond the end is -EIO, anything but a read on a disk
+	 * that is not writable -EROFS. */
 	void (*done)(struct disk_req *r, int err);
 	void *priv; /* the disk's own, from submission to completion */
 	void *priv2;
@@ -54,7 +55,7 @@ struct disk { /* embedded first in each kind's own struct */
 int disk_open(const char *path, unsigned flags, struct disk **out, struct err *e);
 /* All requests must have completed. */
 void disk_close(struct disk *d);
-/* Any thread. Never blocks on the device (may wait shortly for a ring slot). */
+/* Any thread. Never blocks on the device (what the rings have no room for waits in a queue). */
 void disk_submit(struct disk *d, struct disk_req *r);
 /* Blocking helpers for administrative code; any size and alignment. */
 int disk_read(struct disk *d, uint64_t offset, void *data, size_t len);

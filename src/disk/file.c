@@ -1,0 +1,145 @@
+/* Opening regular files and block devices. */
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "disk/file.h"
+
+static atomic_bool force_threads;
+
+void file_force_threads(bool force)
+{
+	atomic_store(&force_threads, force);
+}
+
+static void file_submit(struct disk *d, struct disk_req *r)
+{
+	struct filedisk *f = container_of(d, struct filedisk, disk);
+
+	f->engine->submit(f, r);
+}
+
+static void file_close(struct disk *d)
+{
+	struct filedisk *f = container_of(d, struct filedisk, disk);
+
+	if (f->direct_fd >= 0)
+		close(f->direct_fd);
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f);
+}
+
+static const struct disk_ops file_ops = {"file", file_submit, file_close};
+static const struct disk_ops block_ops = {"block", file_submit, file_close};
+
+static int size_of_file(struct filedisk *f, const struct stat *st)
+{
+	f->disk.block_size = 512;
+	f->disk.physical_block_size = 512;
+	f->disk.size = ROUND_DOWN((uint64_t)st->st_size, 512);
+	f->direct_align = 512;
+	return 0;
+}
+
+static int size_of_block_device(struct filedisk *f)
+{
+	unsigned int physical = 0;
+	int logical = 0;
+	uint64_t bytes;
+
+	if (ioctl(f->fd, BLKGETSIZE64, &bytes) != 0 || ioctl(f->fd, BLKSSZGET, &logical) != 0)
+		return -errno;
+	if (logical < 512 || !IS_POW2(logical))
+		return -EINVAL;
+	if (ioctl(f->fd, BLKPBSZGET, &physical) != 0 || physical < (unsigned)logical)
+		physical = logical;
+	f->disk.block_size = logical;
+	f->disk.physical_block_size = physical;
+	f->disk.size = ROUND_DOWN(bytes, (uint64_t)logical);
+	f->direct_align = logical;
+	return 0;
+}
+
+/* What the file system says about O_DIRECT on this file; false when it says that it cannot do it. */
+static bool direct_ask(struct filedisk *f)
+{
+#ifdef STATX_DIOALIGN
+	struct statx sx;
+
+	if (statx(f->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) != 0 || !(sx.stx_mask & STATX_DIOALIGN))
+		return true;
+	if (sx.stx_dio_offset_align == 0)
+		return false;
+	f->direct_align = MAX(f->direct_align, MAX(sx.stx_dio_offset_align, sx.stx_dio_mem_align));
+	return IS_POW2(f->direct_align);
+#else
+	return true;
+#endif
+}
+
+static int open_fds(struct filedisk *f, const char *path, unsigned flags, bool is_block)
+{
+	int mode = (flags & DISK_RDWR ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+
+	/* O_EXCL on a block device claims it against mounts and other owners. */
+	f->fd = open(path, mode | (is_block && (flags & DISK_RDWR) ? O_EXCL : 0));
+	return f->fd < 0 ? -errno : 0;
+}
+
+/* By way of the descriptor, so that both are the same file whatever happens to the name meanwhile. */
+static void open_direct(struct filedisk *f, unsigned flags)
+{
+	autofree char *self = xasprintf("/proc/self/fd/%d", f->fd);
+	int mode = (flags & DISK_RDWR ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_DIRECT;
+
+	if (direct_ask(f))
+		f->direct_fd = open(self, mode);
+}
+
+static int file_open(struct filedisk *f, const char *path, unsigned flags, struct err *e)
+{
+	struct stat st;
+	int err;
+
+	/* Asked before opening: opening a pipe or a tape would wait or act. */
+	if (stat(path, &st) != 0)
+		return err_set(e, -errno, "%s: %s", path, err_words(errno));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return err_set(e, -EINVAL, "%s: neither a regular file nor a block device", path);
+	err = open_fds(f, path, flags, S_ISBLK(st.st_mode));
+	if (err)
+		return err_set(e, err, "%s: %s", path, err == -EBUSY ? "in use" : err_words(err));
+	if (fstat(f->fd, &st) != 0)
+		return err_set(e, -errno, "%s: %s", path, err_words(errno));
+	err = S_ISBLK(st.st_mode) ? size_of_block_device(f) : size_of_file(f, &st);
+	if (err)
+		return err_set(e, err, "%s: cannot learn the size: %s", path, err_words(err));
+	f->disk.ops = S_ISBLK(st.st_mode) ? &block_ops : &file_ops;
+	open_direct(f, flags);
+	return 0;
+}
+
+int disk_open(const char *path, unsigned flags, struct disk **out, struct err *e)
+{
+	static atomic_uint next_ring;
+	struct filedisk *f = xcalloc(1, sizeof(*f));
+	int err;
+
+	f->fd = f->direct_fd = -1;
+	err = file_open(f, path, flags, e);
+	if (err) {
+		file_close(&f->disk);
+		return err;
+	}
+	f->disk.writable = flags & DISK_RDWR;
+	f->disk.path = xstrdup(path);
+	f->ring = atomic_fetch_add(&next_ring, 1);
+	f->engine = atomic_load(&force_threads) ? NULL : uring_engine();
+	if (!f->engine)
+		f->engine = threads_engine();
+	*out = &f->disk;
+	return 0;
+}
