@@ -3,6 +3,7 @@
  */
 #include "base/hash.h"
 #include "base/log.h"
+#include "dsl/dsl_crypt.h"
 #include "dsl/dsl_impl.h"
 
 #define MOS_DIRECTORY  1
@@ -184,6 +185,7 @@ int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, str
 	p->dp = dp;
 	p->mos = mos;
 	p->version = 5000; /* until spa says otherwise */
+	p->keys = dsl_keystore_create();
 	p->cache = xcalloc(1, sizeof(*p->cache));
 	obj_cache_init(&p->cache->dirs, DIRS_KEPT, dsl_dir_destroy);
 	obj_cache_init(&p->cache->datasets, DATASETS_KEPT, dsl_dataset_destroy);
@@ -213,6 +215,7 @@ void dsl_pool_close(struct dsl_pool *p)
 	obj_cache_fini(&p->cache->datasets);
 	obj_cache_fini(&p->cache->dirs);
 	dsl_prop_temporary_free(p->cache);
+	dsl_keystore_destroy(p->keys);
 	pthread_mutex_destroy(&p->cache->lazy);
 	pthread_mutex_destroy(&p->cache->temporary_lock);
 	free(p->cache);

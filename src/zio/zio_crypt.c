@@ -78,6 +78,11 @@ enum crypt_suite crypt_key_suite(const struct crypt_key *k)
 	return k->suite;
 }
 
+bool crypt_key_is_shared(const struct crypt_key *k)
+{
+	return atomic_load_explicit(&k->refs, memory_order_acquire) > 1;
+}
+
 uint64_t crypt_key_guid(const struct crypt_key *k)
 {
 	return k->guid;

@@ -18,7 +18,8 @@ struct crypt_key *crypt_key_create(enum crypt_suite suite, uint64_t guid, const 
 struct crypt_key *crypt_key_hold(struct crypt_key *k);
 void crypt_key_release(struct crypt_key *k);
 enum crypt_suite crypt_key_suite(const struct crypt_key *k);
-uint64_t crypt_key_guid(const struct crypt_key *k); /* names the master key: equal in one family of clones */
+bool crypt_key_is_shared(const struct crypt_key *k); /* somebody else holds it too */
+uint64_t crypt_key_guid(const struct crypt_key *k);  /* names the master key: equal in one family of clones */
 
 /*
  * Decrypt or authenticate a block of psize stored bytes in place, by the pointer's class and type: ordinary data, dnode
