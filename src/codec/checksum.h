@@ -50,6 +50,15 @@ int checksum_compute(enum checksum c, const struct checksum_salt *salt, const vo
  */
 int checksum_embedded_verify(enum checksum c, void *data, size_t size, const struct cksum *verifier, bool *swapped);
 
+/*
+ * What is left of a checksum in a pointer or trailer with the X bit (2.6): 128 bits in words 0 and 1, folded unless the
+ * checksum is strong enough for dedup; words 2 and 3, which hold the MAC there, are zeroed.
+ */
+void checksum_truncate(enum checksum c, struct cksum *sum);
+/* checksum_embedded_verify for the ZIL blocks and gang headers that a pointer with the X bit leads to. */
+int checksum_embedded_verify_truncated(enum checksum c, void *data, size_t size, const struct cksum *verifier,
+				       bool *swapped);
+
 bool checksum_is_salted(enum checksum c);
 /* Property names: "fletcher4", "sha256", ... NULL for unknown. */
 const char *checksum_name(enum checksum c);
