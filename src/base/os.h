@@ -26,6 +26,11 @@ int os_rundir_make(void);
 void *os_secret_alloc(size_t size);
 void os_secret_free(void *p, size_t size);
 int os_dir_make(const char *path); /* like mkdir -p, mode 0700 */
+/* Users and groups by name and number; -ENOENT when there is none. */
+int os_user_id(const char *name, uint32_t *id);
+int os_group_id(const char *name, uint32_t *id);
+int os_user_name(uint32_t id, char *name, size_t size);
+int os_group_name(uint32_t id, char *name, size_t size);
 /* A thread that takes no signals: those are for the program's main thread. Joined by the caller. */
 int os_thread_create(pthread_t *thread, void *(*run)(void *), void *arg);
 

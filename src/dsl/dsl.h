@@ -97,7 +97,8 @@ int dsl_each_snapshot(struct dsl_dataset *head, int (*fn)(void *arg, struct dsl_
 struct dsl_bookmark {
 	char name[DSL_NAME_MAX]; /* short */
 	uint64_t guid, creation_txg, creation_time, redaction_obj, flags;
-	uint64_t referenced, compressed, uncompressed, written_valid;
+	uint64_t referenced, compressed, uncompressed, written_valid; /* sizes are 0 unless written_valid */
+	uint64_t fbn[3]; /* freed before the next snapshot: used, compressed, uncompressed */
 	uint8_t ivset_guid_valid;
 	uint64_t ivset_guid;
 };
@@ -153,7 +154,13 @@ extern const struct prop_def dsl_prop_table[];
 extern const size_t dsl_prop_table_len;
 const struct prop_def *dsl_prop_find(const char *name); /* name or column alias, NULL */
 
-/* Delegation (section 7) as nvlist: per level { name, rules... } ready to print. */
+/*
+ * Delegation (section 7) of a dir and its parents, nearest first; levels without any are left out:
+ *   "tank/a": { "sets": { "@adm": [permission or @set, ...] }, "create": [...],
+ *               "local" | "descendent" | "local+descendent": [ { "who": "user" | "group" | "everyone", "id": number,
+ *               "name": string, "permissions": [...] }, ... ] }
+ * Permissions are sorted; "name" is the number in digits where the system knows no name.
+ */
 int dsl_deleg_get(struct dsl_dir *d, struct nvlist **out);
 
 /* Keys (chapter 04, A1.3 - A1.5). */

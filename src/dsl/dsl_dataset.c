@@ -77,6 +77,25 @@ static int dataset_load(struct dsl_pool *p, uint64_t object, struct dataset_node
 	return 0;
 }
 
+int dsl_dataset_peek(struct dsl_pool *p, uint64_t object, struct dataset_peek *out)
+{
+	struct dataset_node *n;
+	int err = dataset_load(p, object, &n, NULL);
+
+	if (err)
+		return err;
+	*out = (struct dataset_peek){
+	    .dir = bonus_u64(n->ds.dnode, 0),
+	    .prev_snap = n->ds.prev_snap,
+	    .prev_snap_txg = n->ds.prev_snap_txg,
+	    .creation_txg = n->ds.creation_txg,
+	    .deadlist = n->ds.deadlist,
+	    .used = n->ds.used,
+	};
+	dsl_dataset_destroy(&n->node);
+	return 0;
+}
+
 /* The snapshot's name in its head's list; `name` has room for a ZAP name. */
 static int snapshot_find_name(struct dsl_dataset *ds, char *name, struct err *e)
 {
@@ -290,14 +309,10 @@ int dsl_dataset_hold(struct dsl_pool *p, const char *name, struct dsl_dataset **
 /* The creation txg alone, without keeping 10,000 snapshots decoded. */
 static uint64_t snapshot_txg(struct dsl_pool *p, uint64_t object)
 {
-	struct dataset_node *n;
-	uint64_t txg;
+	struct dataset_peek peek;
 
-	if (dataset_load(p, object, &n, NULL))
-		return UINT64_MAX; /* last; reported when its turn comes */
-	txg = n->ds.creation_txg;
-	dsl_dataset_destroy(&n->node);
-	return txg;
+	/* Unreadable ones come last, and are reported when it is their turn. */
+	return dsl_dataset_peek(p, object, &peek) ? UINT64_MAX : peek.creation_txg;
 }
 
 int dsl_each_snapshot(struct dsl_dataset *head, int (*fn)(void *arg, struct dsl_dataset *snap), void *arg)

@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 
-#define DIR_BONUS_MIN 256
+#define DIR_BONUS_MIN      256
+#define DAMAGED_LEAVES_MAX 4096
 
 static int dir_hold_depth(struct dsl_pool *p, uint64_t object, unsigned depth, struct dsl_dir **out, struct err *e);
 
@@ -220,12 +221,24 @@ void name_list_add(struct name_list *l, const char *name, uint64_t object, uint6
 	l->e[l->n++] = (struct name_entry){.name = xstrdup(name), .object = object, .order = order};
 }
 
-/* Every entry that holds at least one number. Damaged leaves are noted in l->err. */
+int dsl_zap_next(struct zap_cursor *c, struct zap_entry *ze, int *damage)
+{
+	int err = 0;
+
+	for (unsigned leaves = 0; leaves < DAMAGED_LEAVES_MAX; leaves++) {
+		err = zap_cursor_next(c, ze);
+		if (err == 0 || err == -ENOENT)
+			return err;
+		*damage = err;
+	}
+	return -ENOENT;
+}
+
+/* Every entry that holds at least one number. */
 int name_list_read(struct objset *os, uint64_t zap, struct name_list *l)
 {
 	struct zap_cursor *c;
 	struct zap_entry *ze;
-	uint64_t last = 0;
 	int err;
 
 	memset(l, 0, sizeof(*l));
@@ -235,16 +248,9 @@ int name_list_read(struct objset *os, uint64_t zap, struct name_list *l)
 	if (err)
 		return err;
 	ze = xmalloc(sizeof(*ze));
-	while ((err = zap_cursor_next(c, ze)) != -ENOENT) {
-		if (!err && ze->intsize == 8 && ze->nints >= 1 && !ze->key_words)
+	while (dsl_zap_next(c, ze, &l->err) == 0)
+		if (ze->intsize == 8 && ze->nints >= 1 && !ze->key_words)
 			name_list_add(l, ze->name, ze->first, 0);
-		if (err && (err == l->err && ze->cookie == last))
-			break; /* no progress past the damage */
-		if (err) {
-			l->err = err;
-			last = ze->cookie;
-		}
-	}
 	free(ze);
 	zap_cursor_close(c);
 	return 0;

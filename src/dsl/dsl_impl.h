@@ -68,11 +68,19 @@ int dsl_dir_hold_named(struct dsl_dir *up, uint64_t object, const char *name, st
 /* A snapshot whose head's dir and name are known already. */
 int dsl_snapshot_hold_named(struct dsl_dir *dir, uint64_t object, const char *name, struct dsl_dataset **out,
 			    struct err *e);
+/* A data set's numbers without its name, dir or place in the cache. */
+struct dataset_peek {
+	uint64_t dir, prev_snap, prev_snap_txg, creation_txg, deadlist, used;
+};
+int dsl_dataset_peek(struct dsl_pool *p, uint64_t object, struct dataset_peek *out);
 bool dsl_component_is_sane(const char *name);
 /* A u64 from the extension ZAP; -ENOENT when the object has none. */
 int dsl_dir_ext_u64(const struct dsl_dir *d, const char *key, uint64_t *v);
 int dsl_dataset_ext_u64(const struct dsl_dataset *ds, const char *key, uint64_t *v);
 bool dsl_dir_is_clone(const struct dsl_dir *d);
+
+/* The next readable entry; -ENOENT at the end. *damage takes the error of leaves that were passed over. */
+int dsl_zap_next(struct zap_cursor *c, struct zap_entry *ze, int *damage);
 
 /* Entries of a ZAP "name -> u64" collected for sorting. */
 struct name_entry {

@@ -70,7 +70,6 @@ int prop_set_read(struct dsl_pool *p, uint64_t zap, struct prop_set **out)
 	struct zap_cursor *c;
 	struct zap_entry *ze;
 	size_t cap = 0;
-	int err;
 
 	*out = s;
 	if (zap == 0)
@@ -79,7 +78,7 @@ int prop_set_read(struct dsl_pool *p, uint64_t zap, struct prop_set **out)
 	if (s->err)
 		return s->err;
 	ze = xmalloc(sizeof(*ze));
-	while ((err = zap_cursor_next(c, ze)) == 0 && s->n < PROP_ENTRIES_MAX) {
+	while (s->n < PROP_ENTRIES_MAX && dsl_zap_next(c, ze, &s->err) == 0) {
 		if (s->n == cap) {
 			cap = cap ? cap * 2 : 8;
 			s->v = xrealloc(s->v, cap * sizeof(*s->v));
@@ -87,7 +86,6 @@ int prop_set_read(struct dsl_pool *p, uint64_t zap, struct prop_set **out)
 		if (prop_value_decode(c, ze, &s->v[s->n]))
 			s->n++;
 	}
-	s->err = err == -ENOENT ? 0 : err ? err : -E2BIG;
 	free(ze);
 	zap_cursor_close(c);
 	if (s->n)
