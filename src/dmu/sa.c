@@ -83,6 +83,25 @@ static void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr
 	so->reg[number] = (struct sa_reg){.present = true, .len = len, .attr = (int16_t)attr};
 }
 
+void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len)
+{
+	/* the fixed ones are known already, whatever a damaged registry says of them */
+	if (number >= SA_FIXED && number < SA_NUMBERS)
+		sa_reg_set(so, number, len, sa_attr_by_name(name));
+}
+
+void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n)
+{
+	struct sa_layout *l = &so->layout[layout < SA_LAYOUTS ? layout : 0];
+
+	if (layout < 2 || layout >= SA_LAYOUTS || n > SA_LAYOUT_LEN || l->number)
+		return;
+	l->number = xcalloc(MAX(n, 1), sizeof(*numbers));
+	if (n)
+		memcpy(l->number, numbers, n * sizeof(*numbers));
+	l->n = n;
+}
+
 static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object)
 {
 	struct zap_cursor *c;
@@ -91,35 +110,27 @@ static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object
 
 	if (rc)
 		return rc;
-	while ((rc = zap_cursor_next(c, ze)) == 0) {
-		unsigned number = bits64(ze->first, 0, 16);
-
-		/* the fixed ones are known already, whatever a damaged registry says of them */
-		if (number >= SA_FIXED && ze->intsize == 8)
-			sa_reg_set(so, number, bits64(ze->first, 24, 16), sa_attr_by_name(ze->name));
-	}
+	while ((rc = zap_cursor_next(c, ze)) == 0)
+		if (ze->intsize == 8)
+			sa_os_define(so, bits64(ze->first, 0, 16), ze->name, bits64(ze->first, 24, 16));
 	zap_cursor_close(c);
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int sa_layout_add(struct sa_os *so, const struct zap_entry *ze, struct zap_cursor *c)
+/* Files whose layout is passed over here will say so. */
+static int sa_layout_read(struct sa_os *so, const struct zap_entry *ze, struct zap_cursor *c)
 {
 	char *end;
-	unsigned long number = strtoul(ze->name, &end, 10);
-	struct sa_layout *l;
+	unsigned long layout = strtoul(ze->name, &end, 10);
+	autofree uint16_t *numbers = NULL;
 	int rc;
 
-	if (*end || end == ze->name || number < 2 || number >= SA_LAYOUTS || ze->intsize != 2 ||
-	    ze->nints > SA_LAYOUT_LEN || so->layout[number].number)
-		return 0; /* files that name it will say so */
-	l = &so->layout[number];
-	l->number = xcalloc(MAX(ze->nints, 1), sizeof(uint16_t));
-	l->n = ze->nints;
-	rc = zap_cursor_value(c, l->number, ze->nints);
-	if (rc) {
-		free(l->number);
-		*l = (struct sa_layout){0};
-	}
+	if (*end || ze->intsize != 2 || ze->nints > SA_LAYOUT_LEN)
+		return 0;
+	numbers = xcalloc(ze->nints + 1, sizeof(*numbers));
+	rc = zap_cursor_value(c, numbers, ze->nints);
+	if (!rc)
+		sa_os_layout(so, layout, numbers, ze->nints);
 	return rc;
 }
 
@@ -132,7 +143,7 @@ static int sa_layouts_read(struct sa_os *so, struct objset *os, uint64_t object)
 	if (rc)
 		return rc;
 	while ((rc = zap_cursor_next(c, ze)) == 0) {
-		rc = sa_layout_add(so, ze, c);
+		rc = sa_layout_read(so, ze, c);
 		if (rc)
 			break;
 	}

@@ -37,6 +37,10 @@ struct sa_os; /* registry and layouts of an object set; immutable once open, any
 /* sa_attrs: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e);
 void sa_os_close(struct sa_os *so);
+/* One registered attribute (len 0: variable), one layout: what sa_os_open does for each entry of the tables. Entries
+ * that make no sense are passed over; a layout's second definition too. */
+void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len);
+void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n);
 
 struct sa {
 	struct dnode *dn;  /* held: attributes point into its bonus */
