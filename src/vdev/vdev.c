@@ -7,8 +7,8 @@
 #define QUALITY_DEPTH_MAX 16
 
 static const struct vdev_ops *const vdev_kinds[] = {
-    &vdev_root_ops,      &vdev_disk_ops,  &vdev_file_ops, &vdev_mirror_ops,
-    &vdev_replacing_ops, &vdev_spare_ops, &vdev_hole_ops, &vdev_missing_ops,
+    &vdev_root_ops,  &vdev_disk_ops,  &vdev_file_ops,   &vdev_mirror_ops, &vdev_replacing_ops, &vdev_spare_ops,
+    &vdev_raidz_ops, &vdev_draid_ops, &vdev_dspare_ops, &vdev_hole_ops,   &vdev_missing_ops,   &vdev_indirect_ops,
 };
 
 static const struct vdev_ops *vdev_ops_find(const char *type)
@@ -370,7 +370,11 @@ static enum vdev_quality quality_at(const struct vdev *vd, uint64_t offset, uint
 		return VDEV_QUALITY_NONE;
 	if (vdev_is_leaf(vd)) {
 		best = rangetree_contains(&vd->dtl, txg, txg + 1) ? VDEV_QUALITY_STALE : VDEV_QUALITY_GOOD;
-		return best;
+		if (vd->kind != VDEV_DSPARE)
+			return best;
+		const struct vdev *c = vdev_dspare_child(vd, offset);
+		enum vdev_quality q = c ? quality_at(c, offset, txg, depth + 1) : VDEV_QUALITY_NONE;
+		return MIN(q, best);
 	}
 	if (!vdev_is_mirror_like(vd))
 		return VDEV_QUALITY_GOOD;
