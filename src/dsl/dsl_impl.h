@@ -129,11 +129,40 @@ struct prop_found {
 /* `own`: the snapshot's own set, or NULL. -ENOENT: not set and no default. */
 int dsl_prop_find_value(struct dsl_dataset *ds, const struct prop_set *own, const char *name,
 			const struct prop_def *def, struct prop_found *out);
+/* "local", "inherited from X", ...; source has DSL_NAME_MAX + 16 bytes or is NULL. */
+void prop_source_text(const struct prop_found *f, char *source);
+/* The snapshot's own set (the caller frees it), NULL for heads and for snapshots without. */
+struct prop_set *dsl_snapshot_props(struct dsl_dataset *ds);
 bool dsl_prop_temporary(struct dsl_pool *p, uint64_t object, const char *name, char *value, size_t size);
 void dsl_prop_temporary_free(struct dsl_cache *c);
 /* Words of an index or number; into buf when there is no word. */
 const char *prop_number_text(const struct prop_def *def, uint64_t v, char *buf, size_t size);
 bool prop_index_value(const struct prop_def *def, const char *word, uint64_t *v);
+
+/* One request for properties of one data set. */
+struct props_request {
+	struct dsl_dataset *ds;
+	unsigned type; /* DSL_FILESYSTEM or DSL_VOLUME, of the head */
+	struct prop_set *own;
+	struct objset *os; /* opened on first need */
+	int os_err;
+	bool os_tried;
+};
+/* What a property came to. */
+struct prop_out {
+	uint64_t number; /* of numeric and index properties */
+	char *string;    /* of string properties; malloc'd */
+	char source[DSL_NAME_MAX + 16];
+};
+typedef int (*prop_getter)(struct props_request *r, const struct prop_def *def, struct prop_out *o);
+/* How the property is computed; NULL when it is just a stored value. */
+prop_getter dsl_prop_getter(const struct prop_def *def);
+/* The stored value with inheritance. */
+int dsl_prop_get_stored(struct props_request *r, const struct prop_def *def, struct prop_out *o);
+/* The data set's objset, without its key when that is not loaded. */
+int props_request_objset(struct props_request *r, struct objset **os);
+/* "guid,guid,..."; malloc'd. */
+char *guid_list_text(const uint64_t *guids, size_t n);
 
 /* Token of an interrupted receive; malloc'd. -ENOENT when there is none. */
 int dsl_resume_token(struct dsl_dataset *ds, char **out);

@@ -207,10 +207,10 @@ static void found_take(struct prop_found *f, const struct prop_value *v, enum pr
 	f->source = source;
 }
 
-/* A stored index value counts only when its kind fits the property. */
+/* A stored value counts only when its kind fits the property; user properties are strings. */
 static bool value_fits(const struct prop_def *def, const struct prop_value *v)
 {
-	return v && (!def || v->is_string == (def->kind == PROP_STRING));
+	return v && v->is_string == (!def || def->kind == PROP_STRING);
 }
 
 static bool iuv_is_known(const struct prop_def *def, const struct prop_value *v)
@@ -274,7 +274,7 @@ int dsl_prop_find_value(struct dsl_dataset *ds, const struct prop_set *own, cons
 	return 0;
 }
 
-static void source_text(const struct prop_found *f, char *source)
+void prop_source_text(const struct prop_found *f, char *source)
 {
 	static const char *const words[] = {[SOURCE_NONE] = "-",
 					    [SOURCE_DEFAULT] = "default",
@@ -297,7 +297,7 @@ static void temporary_source(char *source)
 }
 
 /* The snapshot's own set, which is small and not kept. */
-static struct prop_set *snapshot_props(struct dsl_dataset *ds)
+struct prop_set *dsl_snapshot_props(struct dsl_dataset *ds)
 {
 	struct prop_set *s = NULL;
 
@@ -323,11 +323,11 @@ int dsl_prop_u64(struct dsl_dataset *ds, const char *name, uint64_t *v, char *so
 		*v = strtoull(text, NULL, 10);
 		return 0;
 	}
-	own = snapshot_props(ds);
+	own = dsl_snapshot_props(ds);
 	err = dsl_prop_find_value(ds, own, name, def, &f);
 	if (!err) {
 		*v = f.number;
-		source_text(&f, source);
+		prop_source_text(&f, source);
 	}
 	prop_set_free(own);
 	return err;
@@ -345,7 +345,7 @@ int dsl_prop_string(struct dsl_dataset *ds, const char *name, char *v, size_t si
 		temporary_source(source);
 		return 0;
 	}
-	own = snapshot_props(ds);
+	own = dsl_snapshot_props(ds);
 	err = dsl_prop_find_value(ds, own, name, def, &f);
 	if (!err) {
 		const char *text = f.string ? f.string : "";
@@ -354,7 +354,7 @@ int dsl_prop_string(struct dsl_dataset *ds, const char *name, char *v, size_t si
 			text = prop_number_text(def, f.number, number, sizeof(number));
 		if (snprintf(v, size, "%s", text) >= (int)size)
 			err = -EOVERFLOW;
-		source_text(&f, source);
+		prop_source_text(&f, source);
 	}
 	prop_set_free(own);
 	return err;
