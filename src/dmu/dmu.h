@@ -3,8 +3,12 @@
  * sections 6 - 8).
  *
  * An objset is opened from its root block pointer; a dnode is a decoded, host-order, immutable copy (read-only pools
- * never change), reference counted. Data reads are asynchronous and hand out referenced slices of cached blocks:
- * nothing is copied here.
+ * never change), reference counted. Each objset keeps a bounded number of dnodes that were looked up, so that holders
+ * of one object share its read-ahead state. Data reads are asynchronous and hand out referenced slices of cached
+ * blocks: nothing is copied here.
+ *
+ * A dnode does not hold its objset: hold the objset for as long as its dnodes or reads are in use. Read-ahead holds
+ * both. Locks: one mutex per shard of an objset's dnode cache, one per dnode's stream detector; both innermost.
  *
  * Threads: everything may be called from any thread; *_submit, *_async never block; all others may wait for a device
  * and are not for cpu workers.
@@ -43,7 +47,10 @@ struct dnode {
 	struct bp spill;
 	uint8_t *bonus; /* bonuslen bytes */
 	atomic_uint refs;
-	void *prefetch; /* the stream detector's state */
+	void *prefetch;           /* the stream detector's state */
+	bool bonus_encrypted;     /* the key is not loaded: bonuslen is 0 */
+	struct dnode *cache_next; /* the objset's dnode cache: hash chain, place in its list */
+	struct list_node cache_node;
 };
 
 struct objset {
@@ -63,6 +70,7 @@ struct objset {
 	atomic_uint refs;
 	void *user; /* the floor above: SA tables, ZPL state; freed by user_free on last release */
 	void (*user_free)(void *user);
+	struct dnode_cache *cache;
 };
 
 /* `key` NULL for an encrypted set: opens raw; only plain metadata (dnode fields, not bonus) can be used. */
@@ -71,7 +79,8 @@ int objset_open(struct dmu_pool *dp, uint64_t id, const struct bp *rootbp, struc
 struct objset *objset_hold(struct objset *os);
 void objset_release(struct objset *os);
 
-/* -ENOENT: free or interior slot; -EIO, -ECKSUM ...: not readable; -EINVAL: damaged dnode. */
+/* Special objects by their DMU_OBJECT_ numbers; object 0 is os->meta, not found here.
+ * -ENOENT: free or interior slot; -EIO, -ECKSUM ...: not readable; -EINVAL: damaged dnode. */
 int dnode_hold(struct objset *os, uint64_t object, struct dnode **out, struct err *e);
 struct dnode *dnode_ref(struct dnode *dn);
 void dnode_release(struct dnode *dn);
