@@ -157,72 +157,48 @@ int zpl_dir_next(struct zpl_dir *d, struct zpl_dirent *de)
 	return 0;
 }
 
-/* The name of one node in its parent; NULL where it cannot be known. */
+/* The name of one node in its parent; "???" where it cannot be known. */
 static const char *zpl_name_in_parent(const struct znode *zn, const struct znode *parent, char *name)
 {
 	uint64_t xattr;
 
-	if (!parent)
-		return NULL;
-	if ((zn->flags & ZPL_XATTR) && !(parent->flags & ZPL_XATTR) && sa_u64(&parent->sa, SA_XATTR, &xattr) == 0 &&
-	    xattr == zn->id)
+	if (parent && (zn->flags & ZPL_XATTR) && !(parent->flags & ZPL_XATTR) &&
+	    sa_u64(&parent->sa, SA_XATTR, &xattr) == 0 && xattr == zn->id)
 		return "<xattrdir>";
-	if (!ZPL_IS_DIR(parent) || zap_value_search(zn->zpl->os, parent->id, zn->id, ZPL_OBJECT_MASK, name))
-		return NULL;
+	if (!parent || !ZPL_IS_DIR(parent) || zap_value_search(zn->zpl->os, parent->id, zn->id, ZPL_OBJECT_MASK, name))
+		return "???";
 	return name;
 }
 
-/* Names from the node up to the root; the caller frees the parts. zn's hold is taken over. */
-static unsigned zpl_names_upwards(struct znode *zn, char **parts, bool *known)
+int zpl_object_path(struct zpl *z, uint64_t id, char **path)
 {
-	struct zpl *z = zn->zpl;
 	char name[ZAP_NAME_MAX + 1];
-	struct znode *parent;
-	unsigned n = 0;
-
-	while (zn && zn->id != z->root && n < ZPL_PARENTS_MAX) {
-		const char *part;
-
-		if (znode_hold(z, zn->parent, &parent, NULL))
-			parent = NULL;
-		part = zpl_name_in_parent(zn, parent, name);
-		*known &= part != NULL;
-		parts[n++] = xstrdup(part ? part : "???");
-		znode_release(zn);
-		zn = parent;
-	}
-	*known &= zn != NULL && zn->id == z->root;
-	znode_release(zn);
-	return n;
-}
-
-int zpl_object_path_known(struct zpl *z, uint64_t id, char **path, bool *known)
-{
-	autofree char **parts = NULL;
+	struct znode *zn, *parent;
 	struct str text = {0};
-	struct znode *zn;
-	unsigned n;
+	const char **part;
+	autofree char **parts = NULL;
+	unsigned n = 0;
 	int rc = znode_hold(z, id, &zn, NULL);
 
 	if (rc)
 		return rc;
-	*known = true;
 	parts = xcalloc(ZPL_PARENTS_MAX, sizeof(*parts));
-	n = zpl_names_upwards(zn, parts, known);
+	while (zn && zn->id != z->root && n < ZPL_PARENTS_MAX) {
+		if (znode_hold(z, zn->parent, &parent, NULL))
+			parent = NULL;
+		parts[n++] = xstrdup(zpl_name_in_parent(zn, parent, name));
+		znode_release(zn);
+		zn = parent;
+	}
+	znode_release(zn);
+	part = (const char **)parts;
 	for (unsigned i = n; i > 0; i--) {
 		str_add(&text, "/");
-		str_add(&text, parts[i - 1]);
+		str_add(&text, part[i - 1]);
 		free(parts[i - 1]);
 	}
 	if (n == 0)
 		str_add(&text, "/");
 	*path = text.s;
 	return 0;
-}
-
-int zpl_object_path(struct zpl *z, uint64_t id, char **path)
-{
-	bool known;
-
-	return zpl_object_path_known(z, id, path, &known);
 }
