@@ -304,7 +304,7 @@ static void map_fill(uint16_t *map, unsigned children, unsigned nrows)
 	for (unsigned i = 0; i < nrows; i++) {
 		uint16_t *row = map + (size_t)i * children;
 		for (unsigned j = 0; j < children; j++)
-			row[j] = i ? row[j - children] : (uint16_t)j;
+			row[j] = i ? (row - children)[j] : (uint16_t)j;
 		for (unsigned j = children - 1; j > 0; j--)
 			swap(&row[j], &row[generator_next(&g) % (j + 1)]);
 	}
