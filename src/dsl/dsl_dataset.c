@@ -1,7 +1,6 @@
 /*
  * dsl/dsl_dataset.c: data sets: heads and snapshots (03-datasets.md 1.3, 1.5), names, iteration, opening.
  */
-#include "base/str.h"
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 #include "zio/zio_crypt.h"
@@ -121,7 +120,7 @@ static int dataset_finish(struct dataset_node *n, const char *snapname, struct d
 	size_t dirlen = strlen(ds->dir->name);
 	int err = 0;
 
-	str_copy(ds->name, sizeof(ds->name), ds->dir->name);
+	strcpy(ds->name, ds->dir->name);
 	if (ds->is_snapshot && !snapname) {
 		err = snapshot_find_name(ds, found, e);
 		snapname = found;
@@ -143,7 +142,7 @@ static int dataset_finish(struct dataset_node *n, const char *snapname, struct d
 	}
 	if (ds->is_snapshot) {
 		ds->name[dirlen] = '@';
-		str_copy(ds->name + dirlen + 1, sizeof(ds->name) - dirlen - 1, snapname);
+		strcpy(ds->name + dirlen + 1, snapname);
 		ds->snapname = ds->name + dirlen + 1;
 	}
 	*out = &container_of(obj_cache_add(&ds->pool->cache->datasets, &n->node), struct dataset_node, node)->ds;
@@ -284,7 +283,7 @@ int dsl_dataset_hold(struct dsl_pool *p, const char *name, struct dsl_dataset **
 
 	if (!path_is_sane(name) || strchr(name, '#'))
 		return err_set(e, -EINVAL, "'%s' is no valid name of a data set", name);
-	str_copy(path, sizeof(path), name);
+	strcpy(path, name);
 	snap = strchr(path, '@');
 	if (snap)
 		*snap++ = '\0';

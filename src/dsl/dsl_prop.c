@@ -5,7 +5,6 @@
  * A dir's whole property ZAP is read once, on first use, and kept with the dir: look-ups of sixty properties through
  * five levels then touch no disk.
  */
-#include "base/str.h"
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 
@@ -288,13 +287,13 @@ void prop_source_text(const struct prop_found *f, char *source)
 	if (f->source == SOURCE_INHERITED)
 		snprintf(source, DSL_NAME_MAX + 16, "inherited from %s", f->from->name);
 	else
-		str_copy(source, DSL_NAME_MAX + 16, words[f->source]);
+		strcpy(source, words[f->source]);
 }
 
 static void temporary_source(char *source)
 {
 	if (source)
-		str_copy(source, DSL_NAME_MAX + 16, "temporary");
+		strcpy(source, "temporary");
 }
 
 /* The snapshot's own set, which is small and not kept. */

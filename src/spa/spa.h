@@ -22,8 +22,12 @@ struct spa_search {
 };
 /*
  * Every pool found, as assembled configurations (4.7), one nvlist each with: name, pool_guid, state, txg, version,
- * hostid, hostname, vdev_tree with found paths, and for the listing: "health" (string), "status" (reason id, see
- * spa_status), "notes" (string array: stale labels ignored, ...).
+ * hostid, hostname, vdev_tree with found paths, "devices" (guid in hex -> path), and for the listing by labels alone:
+ * "health", "reason" and the words and rows of spa_status, "notes" (string array: stale labels ignored, ...), "unread"
+ * (lines on devices that could not be searched, may be absent).
+ *
+ * No device holds up the search for longer than 10 s: what does not answer is left out. When nothing is found, e has
+ * the lines on unreadable devices although 0 is returned.
  */
 int spa_search(const struct spa_search *s, struct nvlist ***out, size_t *n, struct err *e);
 

@@ -3,7 +3,8 @@
  *
  * The trees of dnode blocks are walked side by side. Where both have the same pointer everything below is the same and
  * is not read; where blocks differ the objects in them are compared one by one. An object is the same node in both when
- * number and generation agree; its own name and parent say whether it was renamed.
+ * number and generation agree; its path says whether it was renamed. What counts as which kind of change is as observed
+ * of the real one (docs/format/09-cli.md, 9.5).
  */
 #include "zpl/zpl_impl.h"
 
@@ -53,61 +54,13 @@ static char diff_file_type(const struct znode *zn)
 	}
 }
 
-static int diff_report(struct diff *d, char kind, struct zpl *z, const struct znode *zn, int64_t link_delta)
+static int diff_report(struct diff *d, char kind, struct zpl *z, const struct znode *zn)
 {
 	autofree char *path = NULL;
 	int rc = zpl_object_path(z, zn->id, &path);
-	struct zpl_change c = {
-	    .kind = kind, .type = diff_file_type(zn), .path = path, .link_delta = link_delta, .ctime = zn->ctime};
+	struct zpl_change c = {.kind = kind, .type = diff_file_type(zn), .path = path, .ctime = zn->ctime};
 
 	return rc ? rc : d->fn(d->arg, &c);
-}
-
-/* A node's own name in the directory its PARENT names; "" when it is not there (3.5). */
-static int diff_own_name(struct zpl *z, const struct znode *zn, char name[ZAP_NAME_MAX + 1])
-{
-	autoznode struct znode *parent = NULL;
-
-	name[0] = '\0';
-	if (zn->id == z->root || znode_hold(z, zn->parent, &parent, NULL) || !ZPL_IS_DIR(parent))
-		return 0;
-	if (zap_value_search(z->os, parent->id, zn->id, ZPL_OBJECT_MASK, name))
-		name[0] = '\0';
-	return 0;
-}
-
-static uint64_t diff_parent_gen(struct zpl *z, uint64_t id)
-{
-	autoznode struct znode *parent = NULL;
-
-	return znode_hold(z, id, &parent, NULL) ? 0 : parent->gen;
-}
-
-static bool diff_is_renamed(struct diff *d, const struct znode *a, const struct znode *b)
-{
-	char was[ZAP_NAME_MAX + 1], is[ZAP_NAME_MAX + 1];
-
-	diff_own_name(d->from, a, was);
-	diff_own_name(d->to, b, is);
-	if (was[0] == '\0' || is[0] == '\0')
-		return false;
-	return strcmp(was, is) != 0 || a->parent != b->parent ||
-	       diff_parent_gen(d->from, a->parent) != diff_parent_gen(d->to, b->parent);
-}
-
-static int diff_report_rename(struct diff *d, const struct znode *a, const struct znode *b)
-{
-	autofree char *path = NULL, *new_path = NULL;
-	struct zpl_change c = {.kind = 'R', .type = diff_file_type(b), .ctime = b->ctime};
-	int rc = zpl_object_path(d->from, a->id, &path);
-
-	if (!rc)
-		rc = zpl_object_path(d->to, b->id, &new_path);
-	if (rc)
-		return rc;
-	c.path = path;
-	c.new_path = new_path;
-	return d->fn(d->arg, &c);
 }
 
 static bool diff_is_modified(const struct znode *a, const struct znode *b)
@@ -116,16 +69,31 @@ static bool diff_is_modified(const struct znode *a, const struct znode *b)
 	       a->size != b->size || a->mode != b->mode;
 }
 
+/* The same node in both states: renamed, modified, or with more or fewer names. */
 static int diff_same_node(struct diff *d, const struct znode *a, const struct znode *b)
 {
+	autofree char *was = NULL, *is = NULL;
+	struct zpl_change c = {.kind = 'M', .type = diff_file_type(b), .ctime = b->ctime};
+	bool was_known, is_known;
+	int rc;
+
 	if (!diff_is_modified(a, b))
 		return 0;
-	if (diff_is_renamed(d, a, b))
-		return diff_report_rename(d, a, b);
-	return diff_report(d, 'M', d->to, b, ZPL_IS_DIR(b) ? 0 : (int64_t)(b->links - a->links));
+	rc = zpl_object_path_known(d->from, a->id, &was, &was_known);
+	if (!rc)
+		rc = zpl_object_path_known(d->to, b->id, &is, &is_known);
+	if (rc)
+		return rc;
+	c.link_delta = ZPL_IS_DIR(b) ? 0 : (int64_t)(b->links - a->links);
+	c.path = was_known && (c.link_delta >= 0 || !is_known) ? was : is;
+	if (c.link_delta == 0 && was_known && is_known && strcmp(was, is) != 0) {
+		c.kind = 'R';
+		c.new_path = is;
+	}
+	return d->fn(d->arg, &c);
 }
 
-/* A node that a path leads to: no attribute file, not unlinked. *zn NULL: there is none. */
+/* A node that a path leads to. *zn NULL: there is none, or it is unlinked. */
 static int diff_node_hold(struct zpl *z, uint64_t id, struct znode **zn)
 {
 	int rc = znode_hold(z, id, zn, NULL);
@@ -136,7 +104,7 @@ static int diff_node_hold(struct zpl *z, uint64_t id, struct znode **zn)
 	}
 	if (rc)
 		return rc;
-	if ((*zn)->links == 0 || ((*zn)->flags & ZPL_XATTR)) {
+	if ((*zn)->links == 0) {
 		znode_release(*zn);
 		*zn = NULL;
 	}
@@ -155,9 +123,9 @@ static int diff_object(struct diff *d, uint64_t id)
 	if (a && b && a->gen == b->gen)
 		return diff_same_node(d, a, b);
 	if (a)
-		rc = diff_report(d, '-', d->from, a, 0);
+		rc = diff_report(d, '-', d->from, a);
 	if (!rc && b)
-		rc = diff_report(d, '+', d->to, b, 0);
+		rc = diff_report(d, '+', d->to, b);
 	return rc;
 }
 

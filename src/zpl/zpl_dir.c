@@ -41,12 +41,12 @@ int zpl_lookup(struct znode *dir, const char *name, uint64_t *id, char *real)
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
 		*id = name[1] ? dir->parent : dir->id;
 		if (real)
-			str_copy(real, ZPL_NAME_MAX + 1, name);
+			strcpy(real, name);
 		return 0;
 	}
 	rc = zpl_dir_entry(dir->zpl, dir->id, name, dir->zpl->name_match, id, stored);
 	if (!rc && real)
-		str_copy(real, ZPL_NAME_MAX + 1, stored);
+		strcpy(real, stored);
 	return rc;
 }
 
@@ -126,7 +126,7 @@ static int zpl_dir_dots(struct zpl_dir *d, struct zpl_dirent *de)
 {
 	bool self = d->cookie == 0;
 
-	str_copy(de->name, sizeof(de->name), self ? "." : "..");
+	strcpy(de->name, self ? "." : "..");
 	de->id = self ? d->dir->id : d->dir->parent;
 	de->dtype = DT_DIR;
 	de->next = ++d->cookie;
@@ -150,55 +150,79 @@ int zpl_dir_next(struct zpl_dir *d, struct zpl_dirent *de)
 		if (rc)
 			return rc;
 	} while (d->entry.intsize != 8 || d->entry.key_words || strlen(d->entry.name) > ZPL_NAME_MAX);
-	str_copy(de->name, sizeof(de->name), d->entry.name);
+	strcpy(de->name, d->entry.name);
 	de->id = d->entry.first & ZPL_OBJECT_MASK;
 	de->dtype = (unsigned)bits64(d->entry.first, 60, 4);
 	de->next = d->cookie = d->entry.cookie;
 	return 0;
 }
 
-/* The name of one node in its parent; "???" where it cannot be known. */
+/* The name of one node in its parent; NULL where it cannot be known. */
 static const char *zpl_name_in_parent(const struct znode *zn, const struct znode *parent, char *name)
 {
 	uint64_t xattr;
 
-	if (parent && (zn->flags & ZPL_XATTR) && !(parent->flags & ZPL_XATTR) &&
-	    sa_u64(&parent->sa, SA_XATTR, &xattr) == 0 && xattr == zn->id)
+	if (!parent)
+		return NULL;
+	if ((zn->flags & ZPL_XATTR) && !(parent->flags & ZPL_XATTR) && sa_u64(&parent->sa, SA_XATTR, &xattr) == 0 &&
+	    xattr == zn->id)
 		return "<xattrdir>";
-	if (!parent || !ZPL_IS_DIR(parent) || zap_value_search(zn->zpl->os, parent->id, zn->id, ZPL_OBJECT_MASK, name))
-		return "???";
+	if (!ZPL_IS_DIR(parent) || zap_value_search(zn->zpl->os, parent->id, zn->id, ZPL_OBJECT_MASK, name))
+		return NULL;
 	return name;
 }
 
-int zpl_object_path(struct zpl *z, uint64_t id, char **path)
+/* Names from the node up to the root; the caller frees the parts. zn's hold is taken over. */
+static unsigned zpl_names_upwards(struct znode *zn, char **parts, bool *known)
 {
+	struct zpl *z = zn->zpl;
 	char name[ZAP_NAME_MAX + 1];
-	struct znode *zn, *parent;
-	struct str text = {0};
-	const char **part;
-	autofree char **parts = NULL;
+	struct znode *parent;
 	unsigned n = 0;
+
+	while (zn && zn->id != z->root && n < ZPL_PARENTS_MAX) {
+		const char *part;
+
+		if (znode_hold(z, zn->parent, &parent, NULL))
+			parent = NULL;
+		part = zpl_name_in_parent(zn, parent, name);
+		*known &= part != NULL;
+		parts[n++] = xstrdup(part ? part : "???");
+		znode_release(zn);
+		zn = parent;
+	}
+	*known &= zn != NULL && zn->id == z->root;
+	znode_release(zn);
+	return n;
+}
+
+int zpl_object_path_known(struct zpl *z, uint64_t id, char **path, bool *known)
+{
+	autofree char **parts = NULL;
+	struct str text = {0};
+	struct znode *zn;
+	unsigned n;
 	int rc = znode_hold(z, id, &zn, NULL);
 
 	if (rc)
 		return rc;
+	*known = true;
 	parts = xcalloc(ZPL_PARENTS_MAX, sizeof(*parts));
-	while (zn && zn->id != z->root && n < ZPL_PARENTS_MAX) {
-		if (znode_hold(z, zn->parent, &parent, NULL))
-			parent = NULL;
-		parts[n++] = xstrdup(zpl_name_in_parent(zn, parent, name));
-		znode_release(zn);
-		zn = parent;
-	}
-	znode_release(zn);
-	part = (const char **)parts;
+	n = zpl_names_upwards(zn, parts, known);
 	for (unsigned i = n; i > 0; i--) {
 		str_add(&text, "/");
-		str_add(&text, part[i - 1]);
+		str_add(&text, parts[i - 1]);
 		free(parts[i - 1]);
 	}
 	if (n == 0)
 		str_add(&text, "/");
 	*path = text.s;
 	return 0;
+}
+
+int zpl_object_path(struct zpl *z, uint64_t id, char **path)
+{
+	bool known;
+
+	return zpl_object_path_known(z, id, path, &known);
 }

@@ -27,6 +27,9 @@ void zpl_fuid_close(struct zpl *z);
 /* One entry's object number, by the given matching. */
 int zpl_dir_entry(struct zpl *z, uint64_t dir, const char *name, unsigned match, uint64_t *id, char *real);
 
+/* zpl_object_path that says whether every part of the path is known. */
+int zpl_object_path_known(struct zpl *z, uint64_t id, char **path, bool *known);
+
 static inline void autoznode_release(struct znode **zn)
 {
 	if (*zn)
