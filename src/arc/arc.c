@@ -15,7 +15,7 @@ enum arc_state { ARC_MRU, ARC_MFU, ARC_MRU_GHOST, ARC_MFU_GHOST, ARC_FLYING };
 
 struct arc_key {
 	uint64_t guid, dva[2], birth;
-	uint64_t form; /* sizes and compression of the pointer; bit 63: raw */
+	uint64_t form; /* sizes and compression of the pointer; bit 63: raw; bit 62: its MAC was not checked */
 };
 
 struct arc_flight;
@@ -87,13 +87,20 @@ struct arc {
 
 /* --- keys and hash chains --- */
 
-static struct arc_key key_of(const struct zio_pool *zp, const struct bp *bp, unsigned flags)
+/* Without a key an authenticated block is believed: such bytes must not answer those who have the key. */
+static bool read_is_unverified(const struct bp *bp, const struct crypt_key *key, unsigned flags)
+{
+	return !key && bp_is_authenticated(bp) && !(flags & ZIO_RAW);
+}
+
+static struct arc_key key_of(const struct zio_pool *zp, const struct bp *bp, unsigned flags, bool unverified)
 {
 	return (struct arc_key){
 	    .guid = zp->guid,
 	    .dva = {bp->w[0], bp->w[1]},
 	    .birth = bp_physical_birth(bp),
-	    .form = bits64(bp->w[6], 0, 39) | (flags & ZIO_RAW ? UINT64_C(1) << 63 : 0),
+	    .form = bits64(bp->w[6], 0, 39) | (flags & ZIO_RAW ? UINT64_C(1) << 63 : 0) |
+		    (unverified ? UINT64_C(1) << 62 : 0),
 	};
 }
 
@@ -605,7 +612,7 @@ enum arc_found { ARC_HIT, ARC_JOINED, ARC_STARTED, ARC_REFUSED };
 static enum arc_found arc_find(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 			       struct crypt_key *key, unsigned flags, struct arc_read *r, struct buf **out)
 {
-	struct arc_key k = key_of(zp, bp, flags);
+	struct arc_key k = key_of(zp, bp, flags, read_is_unverified(bp, key, flags));
 	uint64_t hash = key_hash(&k);
 	struct arc_shard *s = shard_of(a, hash);
 	bool prefetch = flags & ARC_PREFETCH, meta = bp_is_metadata(bp);
@@ -649,7 +656,7 @@ static int read_inline(const struct bp *bp, struct crypt_key *key, unsigned flag
 	if (!bp_is_hole(bp) && !bp_is_embedded(bp))
 		return bp_is_encrypted(bp) && !key && !(flags & ZIO_RAW) ? -EKEY : 1;
 	size = bp_lsize(bp);
-	if (size == 0) /* redacted */
+	if (size == 0 || (key && bp_is_embedded(bp))) /* redacted; never in an encrypted set */
 		return -EIO;
 	*out = buf_alloc(size);
 	if (!*out)
@@ -725,7 +732,7 @@ int arc_read_wait(struct arc *a, struct zio_pool *zp, const struct bp *bp, const
 
 struct buf *arc_lookup(struct arc *a, struct zio_pool *zp, const struct bp *bp, unsigned flags)
 {
-	struct arc_key k = key_of(zp, bp, flags);
+	struct arc_key k = key_of(zp, bp, flags, false);
 	uint64_t hash = key_hash(&k);
 	struct arc_shard *s = shard_of(a, hash);
 	struct buf *buf = NULL;

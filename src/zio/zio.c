@@ -118,6 +118,8 @@ static int op_check(struct zio_op *op)
 		return -EINVAL;
 	if (flags & ZIO_RAW)
 		return 0;
+	if (op->r->key && !bp_uses_crypt(bp)) /* a plain block in an encrypted set: somebody put it there */
+		return -EIO;
 	if (bp_is_encrypted(bp) && !op->r->key)
 		return -EKEY;
 	if (bp_compress(bp) == COMPRESS_OFF && bp_lsize(bp) != bp_psize(bp))
