@@ -191,7 +191,7 @@ static struct stripe *raidz_map_expanded(struct vdev *vd, struct vdev_read *io, 
 
 	if (!s)
 		return NULL;
-	s->width_max = rz->nchildren;
+	s->width_max = rz->expanding ? rz->nchildren : rz->nchildren - 1; /* all children: as they are now */
 	s->width_min = rz->original_width;
 	for (uint64_t k = 0; k < rows; k++) {
 		s->row[k].col = s->row[0].col + k * g->cols;

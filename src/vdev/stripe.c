@@ -36,6 +36,7 @@ struct stripe *stripe_create(struct vdev *vd, struct vdev_read *io, unsigned npa
 	s->io = io;
 	s->nparity = nparity;
 	s->nrows = nrows;
+	s->width_min = 1;
 	s->row = calloc(nrows, sizeof(*s->row));
 	struct stripe_col *col = calloc(ncols, sizeof(*col));
 	if (!s->row || !col) {
@@ -414,9 +415,9 @@ static bool search_next(struct stripe *s)
 	}
 	if (search_first_of_size(sr, sr->k + 1))
 		return true;
-	if (sr->width <= s->width_min)
+	if (sr->width ? sr->width <= s->width_min : s->width_max < s->width_min)
 		return false;
-	sr->width--;
+	sr->width = sr->width ? sr->width - 1 : s->width_max;
 	search_list_units(s);
 	return search_first_of_size(sr, 1);
 }
@@ -488,9 +489,8 @@ static void search_start(struct stripe *s)
 {
 	struct stripe_search *sr = s->search = xcalloc(1, sizeof(*sr));
 
-	sr->width = s->width_max;
 	/* The halves of a block that crosses dRAID groups may have failed on different children. */
-	sr->kmax = s->width_max == 0 && s->nrows > 1 ? 2 * s->nparity : s->nparity;
+	sr->kmax = s->vd->kind == VDEV_DRAID && s->nrows > 1 ? 2 * s->nparity : s->nparity;
 	search_list_units(s);
 	if (!search_first_of_size(sr, 1)) {
 		stripe_hopeless(s);

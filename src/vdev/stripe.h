@@ -40,8 +40,8 @@ struct stripe {
 	struct vdev_read *io;
 	unsigned nparity, nrows;
 	struct stripe_row *row;
-	/* Columns that may have failed together: those of one child; in an expanded raidz those of one child at each
-	 * width from `width_max` down to `width_min` (0: by child). */
+	/* Columns that may have failed together are those of one child; in an expanded raidz also those that one child
+	 * held at a width from `width_max` down to `width_min`. Others: width_min 1, width_max 0. */
 	unsigned width_min, width_max;
 
 	/* the reader's */
