@@ -49,3 +49,14 @@ void str_free(struct str *s)
 	free(s->s);
 	*s = (struct str){0};
 }
+
+bool str_copy(char *to, size_t size, const char *text)
+{
+	size_t n = strnlen(text, size);
+
+	if (size == 0)
+		return false;
+	memcpy(to, text, MIN(n, size - 1));
+	to[MIN(n, size - 1)] = '\0';
+	return n < size;
+}

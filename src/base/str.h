@@ -17,6 +17,8 @@ void str_add(struct str *s, const char *text);
 void str_add_bytes(struct str *s, const void *p, size_t n);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void str_free(struct str *s);
+/* Copies text into a field of `size` bytes, always NUL-terminated; false when it had to be cut. */
+bool str_copy(char *to, size_t size, const char *text);
 /* "" instead of NULL. */
 static inline const char *str_get(const struct str *s)
 {

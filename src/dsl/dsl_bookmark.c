@@ -1,6 +1,7 @@
 /*
  * dsl/dsl_bookmark.c: bookmarks of a head and redaction lists (03-datasets.md 4.11).
  */
+#include "base/str.h"
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 
@@ -43,7 +44,7 @@ static bool bookmark_read(struct zap_cursor *c, const struct zap_entry *ze, stru
 	    !dsl_component_is_sane(ze->name) || zap_cursor_value(c, w, ze->nints))
 		return false;
 	memset(b, 0, sizeof(*b));
-	strcpy(b->name, ze->name);
+	str_copy(b->name, sizeof(b->name), ze->name);
 	bookmark_decode(w, b);
 	return true;
 }

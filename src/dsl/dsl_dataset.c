@@ -1,6 +1,7 @@
 /*
  * dsl/dsl_dataset.c: data sets: heads and snapshots (03-datasets.md 1.3, 1.5), names, iteration, opening.
  */
+#include "base/str.h"
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 #include "zio/zio_crypt.h"
@@ -120,7 +121,7 @@ static int dataset_finish(struct dataset_node *n, const char *snapname, struct d
 	size_t dirlen = strlen(ds->dir->name);
 	int err = 0;
 
-	strcpy(ds->name, ds->dir->name);
+	str_copy(ds->name, sizeof(ds->name), ds->dir->name);
 	if (ds->is_snapshot && !snapname) {
 		err = snapshot_find_name(ds, found, e);
 		snapname = found;
@@ -142,7 +143,7 @@ static int dataset_finish(struct dataset_node *n, const char *snapname, struct d
 	}
 	if (ds->is_snapshot) {
 		ds->name[dirlen] = '@';
-		strcpy(ds->name + dirlen + 1, snapname);
+		str_copy(ds->name + dirlen + 1, sizeof(ds->name) - dirlen - 1, snapname);
 		ds->snapname = ds->name + dirlen + 1;
 	}
 	*out = &container_of(obj_cache_add(&ds->pool->cache->datasets, &n->node), struct dataset_node, node)->ds;
@@ -283,7 +284,7 @@ int dsl_dataset_hold(struct dsl_pool *p, const char *name, struct dsl_dataset **
 
 	if (!path_is_sane(name) || strchr(name, '#'))
 		return err_set(e, -EINVAL, "'%s' is no valid name of a data set", name);
-	strcpy(path, name);
+	str_copy(path, sizeof(path), name);
 	snap = strchr(path, '@');
 	if (snap)
 		*snap++ = '\0';

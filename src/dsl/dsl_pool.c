@@ -1,6 +1,7 @@
 /*
  * dsl/dsl_pool.c: the roots of the data set tree, and the cache of decoded objects.
  */
+#include "base/str.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "dsl/dsl_crypt.h"
@@ -195,7 +196,7 @@ int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, str
 		dsl_pool_close(p);
 		return err_set(e, -ENAMETOOLONG, "the pool's name is too long");
 	}
-	strcpy(p->name, name);
+	str_copy(p->name, sizeof(p->name), name);
 	err = zap_lookup_u64(mos, MOS_DIRECTORY, "root_dataset", &p->root_dir);
 	if (err) {
 		dsl_pool_close(p);

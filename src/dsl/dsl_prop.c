@@ -5,6 +5,7 @@
  * A dir's whole property ZAP is read once, on first use, and kept with the dir: look-ups of sixty properties through
  * five levels then touch no disk.
  */
+#include "base/str.h"
 #include "base/log.h"
 #include "dsl/dsl_impl.h"
 
@@ -287,13 +288,13 @@ void prop_source_text(const struct prop_found *f, char *source)
 	if (f->source == SOURCE_INHERITED)
 		snprintf(source, DSL_NAME_MAX + 16, "inherited from %s", f->from->name);
 	else
-		strcpy(source, words[f->source]);
+		str_copy(source, DSL_NAME_MAX + 16, words[f->source]);
 }
 
 static void temporary_source(char *source)
 {
 	if (source)
-		strcpy(source, "temporary");
+		str_copy(source, DSL_NAME_MAX + 16, "temporary");
 }
 
 /* The snapshot's own set, which is small and not kept. */

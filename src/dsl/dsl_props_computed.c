@@ -45,7 +45,7 @@ static const struct dsl_dir *dir_of(const struct props_request *r)
 static void source_default_if(struct prop_out *o, bool is_default)
 {
 	if (is_default)
-		strcpy(o->source, "default");
+		str_copy(o->source, sizeof(o->source), "default");
 }
 
 /* --- identity and age --- */
@@ -220,7 +220,7 @@ static int get_dir_limit(struct props_request *r, const struct prop_def *def, ui
 	if (err)
 		return err;
 	if (value && strcmp(o->source, "default") == 0)
-		strcpy(o->source, "local");
+		str_copy(o->source, sizeof(o->source), "local");
 	o->number = value;
 	return 0;
 }
@@ -243,7 +243,7 @@ static int get_count(struct props_request *r, const char *key, struct prop_out *
 		return err;
 	if (err)
 		o->number = UINT64_MAX;
-	strcpy(o->source, err ? "default" : "local");
+	str_copy(o->source, sizeof(o->source), err ? "default" : "local");
 	return 0;
 }
 
@@ -451,7 +451,7 @@ GETTER(get_volsize)
 	err = props_request_objset(r, &os);
 	if (!err)
 		err = zap_lookup_u64(os, ZVOL_PROPS, "size", &o->number);
-	strcpy(o->source, "local");
+	str_copy(o->source, sizeof(o->source), "local");
 	return err;
 }
 
@@ -582,7 +582,7 @@ GETTER(get_key_param)
 	if (err && err != -ENOENT)
 		return err;
 	if (o->number != def->def_number)
-		strcpy(o->source, "-");
+		str_copy(o->source, sizeof(o->source), "-");
 	return 0;
 }
 

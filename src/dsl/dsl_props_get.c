@@ -35,7 +35,7 @@ static bool prop_get_temporary(struct props_request *r, const struct prop_def *d
 
 	if (!dsl_prop_temporary(r->ds->pool, r->ds->object, def->name, text, sizeof(text)))
 		return false;
-	strcpy(o->source, "temporary");
+	str_copy(o->source, sizeof(o->source), "temporary");
 	if (def->kind == PROP_STRING)
 		o->string = xstrdup(text);
 	else if (!prop_index_value(def, text, &o->number))

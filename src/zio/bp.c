@@ -75,13 +75,13 @@ static const struct {
     [53] = {"bpobj subobj"},
 };
 
-static const char *const swap_class_name[] = {"uint8", "uint16", "uint32", "uint64", "zap",
-					      "dnode", "objset", "znode",  "oldacl", "acl"};
+/* Ways of byte swapping that a type of the newer form names: uint8 .. acl. */
+#define SWAP_CLASSES 10
 
 static bool dmu_type_is_valid(unsigned type)
 {
 	if (type & TYPE_NEW)
-		return (type & TYPE_SWAP) < ARRAY_LEN(swap_class_name);
+		return (type & TYPE_SWAP) < SWAP_CLASSES;
 	return type < ARRAY_LEN(dmu_type_table);
 }
 
@@ -108,7 +108,7 @@ bool dmu_type_is_metadata(unsigned type)
 
 const char *dmu_type_name(unsigned type)
 {
-	static const char *const names[2][ARRAY_LEN(swap_class_name)] = {NEW_NAMES("data"), NEW_NAMES("metadata")};
+	static const char *const names[2][SWAP_CLASSES] = {NEW_NAMES("data"), NEW_NAMES("metadata")};
 
 	if (!dmu_type_is_valid(type))
 		return "unknown";

@@ -41,12 +41,12 @@ int zpl_lookup(struct znode *dir, const char *name, uint64_t *id, char *real)
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
 		*id = name[1] ? dir->parent : dir->id;
 		if (real)
-			strcpy(real, name);
+			str_copy(real, ZPL_NAME_MAX + 1, name);
 		return 0;
 	}
 	rc = zpl_dir_entry(dir->zpl, dir->id, name, dir->zpl->name_match, id, stored);
 	if (!rc && real)
-		strcpy(real, stored);
+		str_copy(real, ZPL_NAME_MAX + 1, stored);
 	return rc;
 }
 
@@ -126,7 +126,7 @@ static int zpl_dir_dots(struct zpl_dir *d, struct zpl_dirent *de)
 {
 	bool self = d->cookie == 0;
 
-	strcpy(de->name, self ? "." : "..");
+	str_copy(de->name, sizeof(de->name), self ? "." : "..");
 	de->id = self ? d->dir->id : d->dir->parent;
 	de->dtype = DT_DIR;
 	de->next = ++d->cookie;
@@ -150,7 +150,7 @@ int zpl_dir_next(struct zpl_dir *d, struct zpl_dirent *de)
 		if (rc)
 			return rc;
 	} while (d->entry.intsize != 8 || d->entry.key_words || strlen(d->entry.name) > ZPL_NAME_MAX);
-	strcpy(de->name, d->entry.name);
+	str_copy(de->name, sizeof(de->name), d->entry.name);
 	de->id = d->entry.first & ZPL_OBJECT_MASK;
 	de->dtype = (unsigned)bits64(d->entry.first, 60, 4);
 	de->next = d->cookie = d->entry.cookie;

@@ -71,6 +71,19 @@ static void str_grows(void **state)
 	assert_null(s.s);
 }
 
+static void str_copy_cuts_and_says_so(void **state)
+{
+	char field[4];
+
+	assert_true(str_copy(field, sizeof(field), "abc"));
+	assert_string_equal(field, "abc");
+	assert_false(str_copy(field, sizeof(field), "wxyz"));
+	assert_string_equal(field, "wxy");
+	assert_true(str_copy(field, sizeof(field), ""));
+	assert_string_equal(field, "");
+	assert_false(str_copy(field, 0, "a"));
+}
+
 static void strmap_finds_what_was_set(void **state)
 {
 	struct strmap *m = strmap_create();
@@ -189,6 +202,7 @@ int main(void)
 	    cmocka_unit_test(prefix_of_an_unset_error_says_what_the_code_means),
 	    cmocka_unit_test(long_error_text_is_cut_never_overrun),
 	    cmocka_unit_test(str_grows),
+	    cmocka_unit_test(str_copy_cuts_and_says_so),
 	    cmocka_unit_test(strmap_finds_what_was_set),
 	    cmocka_unit_test(integers_load_in_the_stated_order),
 	    cmocka_unit_test(counters_and_histograms_add_up),
