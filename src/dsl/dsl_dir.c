@@ -176,11 +176,11 @@ int dsl_dir_hold_named(struct dsl_dir *up, uint64_t object, const char *name, st
 	if (cached) {
 		struct dsl_dir *d = &container_of(cached, struct dir_node, node)->dir;
 
-		if (d->up == up) {
+		if (d->up == up && strcmp(strrchr(d->name, '/') + 1, name) == 0) {
 			*out = d;
 			return 0;
 		}
-		/* The child map leads to a dir that has its place elsewhere: a loop or a crossed link. */
+		/* The child map leads to a dir that has its place elsewhere: a loop, a crossed link, a second name. */
 		dsl_dir_release(d);
 		return err_set(e, -EINVAL, "data set directory %llu does not belong to '%s'",
 			       (unsigned long long)object, up->name);
