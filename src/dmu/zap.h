@@ -9,11 +9,24 @@
 
 #define ZAP_NAME_MAX 1024
 
-/* Matching for directories of case-insensitive or normalising file systems (9.6). 0: exact. */
+/* Matching for directories of case-insensitive or normalising file systems (9.6; which to use when: 07, 3.2). 0: exact
+ * bytes. ZAP_MATCH_CASE counts only together with ZAP_MATCH_NORMALIZED. */
 #define ZAP_MATCH_CASE       1u /* the caller wants the exact case even where the object folds it */
 #define ZAP_MATCH_NORMALIZED 2u /* match as the object's own normalisation says */
 
-/* 0, -ENOENT, -EOVERFLOW (value has more elements than room), -EINVAL (integer size differs or damaged), I/O errors. */
+/*
+ * An opened ZAP, for many lookups in the same one: block 0 stays held. One thread at a time. The functions below that
+ * take an object open it for one call.
+ */
+struct zap;
+int zap_open(struct objset *os, uint64_t object, struct zap **out);
+void zap_close(struct zap *z);
+/* As zap_lookup_match and zap_lookup_u64key. */
+int zap_find(struct zap *z, const char *name, unsigned match, unsigned intsize, size_t nints, void *out, char *real);
+int zap_find_words(struct zap *z, const uint64_t *key, unsigned nwords, unsigned intsize, size_t nints, void *out);
+
+/* 0, -ENOENT, -EOVERFLOW (value has more elements than room), -EINVAL (stored integers are wider than intsize, or
+ * damage), I/O errors. */
 int zap_lookup(struct objset *os, uint64_t object, const char *name, unsigned intsize, size_t nints, void *out);
 int zap_lookup_u64(struct objset *os, uint64_t object, const char *name, uint64_t *out);
 /* Keys of u64 words (DDT, BRT and such). */
@@ -35,7 +48,9 @@ struct zap_entry {
 	uint64_t cookie; /* where the entry after this one starts */
 };
 int zap_cursor_open(struct objset *os, uint64_t object, uint64_t cookie, struct zap_cursor **out);
-/* -ENOENT at the end. A damaged leaf is skipped after one -EIO return (call again to go on). */
+/* Takes over z: closed with the cursor. */
+void zap_cursor_start(struct zap *z, uint64_t cookie, struct zap_cursor **out);
+/* -ENOENT at the end. A damaged leaf or entry is skipped after one -EIO return (call again to go on). */
 int zap_cursor_next(struct zap_cursor *c, struct zap_entry *e);
 int zap_cursor_value(struct zap_cursor *c, void *out, size_t nints); /* whole value of the entry just returned */
 void zap_cursor_close(struct zap_cursor *c);
