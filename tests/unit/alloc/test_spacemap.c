@@ -1,0 +1,81 @@
+/* clang-format off: cmocka wants these before it */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#include "alloc/spacemap.h"
+#include "base/bytes.h"
+#include "base/str.h"
+
+static int print_entry(void *arg, const struct spacemap_entry *e)
+{
+	str_addf(arg, "%c%lx+%lx", e->free ? 'F' : 'A', (unsigned long)e->offset, (unsigned long)e->run);
+	if (e->vdev != UINT64_MAX)
+		str_addf(arg, "v%lu", (unsigned long)e->vdev);
+	str_addf(arg, "@%lu.%u ", (unsigned long)e->txg, e->sync_pass);
+	return 0;
+}
+
+static int decode(const uint64_t *words, size_t n, bool swap, uint64_t start, unsigned shift, struct str *out)
+{
+	uint64_t w[16];
+
+	memcpy(w, words, n * 8);
+	if (swap)
+		swap64_buffer(w, n * 8);
+	return spacemap_decode((uint8_t *)w, n * 8, swap, start, shift, print_entry, out);
+}
+
+#define DEBUG_WORD(action, pass, txg) (UINT64_C(2) << 62 | (uint64_t)(action) << 60 | (uint64_t)(pass) << 50 | (txg))
+#define ONE_WORD(offset, free, run)   ((uint64_t)(offset) << 16 | (uint64_t)(free) << 15 | ((run)-1))
+
+static void entries_of_every_form_are_decoded_in_both_orders(void **state)
+{
+	static const uint64_t words[] = {
+	    DEBUG_WORD(0, 1, 77),
+	    0,
+	    ONE_WORD(5, 1, 32768),
+	    UINT64_C(2) << 62, /* padding */
+	    UINT64_C(3) << 62 | (UINT64_C(100000) - 1) << 24 | 3,
+	    UINT64_C(1) << 63 | 0x1234,
+	};
+
+	(void)state;
+	for (int swap = 0; swap < 2; swap++) {
+		struct str out = {0};
+		assert_int_equal(decode(words, ARRAY_LEN(words), swap, 0x1000, 9, &out), 0);
+		assert_string_equal(out.s, "A1000+200@77.1 F1a00+1000000@77.1 F247800+30d4000v3@77.1 ");
+		str_free(&out);
+	}
+}
+
+static void entries_that_overflow_or_are_cut_are_refused(void **state)
+{
+	static const uint64_t cut[] = {UINT64_C(3) << 62}, far[] = {UINT64_C(3) << 62, UINT64_MAX >> 1};
+	static const uint64_t wide[] = {UINT64_C(3) << 62 | UINT64_C(0xfffffffff) << 24, 0};
+	struct str out = {0};
+
+	(void)state;
+	assert_int_equal(decode(cut, 1, false, 0, 9, &out), -EINVAL);
+	assert_int_equal(decode(far, 2, false, 0, 9, &out), -EINVAL);
+	assert_int_equal(decode(wide, 2, false, 0, 40, &out), -EINVAL);
+	assert_int_equal(decode(wide, 2, false, 0, 64, &out), -EINVAL);
+	assert_int_equal(decode(wide, 2, false, 0, 9, &out), 0);
+	str_free(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(entries_of_every_form_are_decoded_in_both_orders),
+	    cmocka_unit_test(entries_that_overflow_or_are_cut_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
