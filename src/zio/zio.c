@@ -16,7 +16,7 @@
 #define GANG_TRAILER_SIZE 40u
 #define GANG_DEPTH_MAX    16u
 #define ECK_MAGIC         UINT64_C(0x0210da7ab10c7a11) /* 02, 2.5 */
-#define ZIL_CHAIN_SIZE    192u                         /* zilog2: header with the trailer at its end */
+#define ZIL_CHAIN_SIZE    184u                         /* zilog2: header with the trailer at its end */
 #define ZIL_NUSED_OFFSET  136u
 #define DMU_OT_DNODE      10u
 #define DMU_OT_OBJSET     11u
