@@ -12,6 +12,8 @@
 #ifndef SERVE_CONTROL_CONTROL_H
 #define SERVE_CONTROL_CONTROL_H
 
+#include <signal.h>
+
 #include "base/err.h"
 #include "nv/nv.h"
 
@@ -38,9 +40,11 @@ struct control_handlers {
 	void (*progress)(void *arg, const char *stage);
 	int (*ask)(void *arg, const char *prompt, bool echo, void *buf, size_t *len);
 	void *arg;
+	/* Watched while waiting; when it becomes non-zero (a signal handler sets it) the command is cancelled. May be
+	 * NULL. */
+	const volatile sig_atomic_t *interrupted;
 };
-/* One command, to its end. `interrupted` (may be NULL) is watched: when it becomes true a cancel is sent. The reply's
- * error text lands in e. */
+/* One command, to its end. The reply's error text lands in e; *result (may be NULL) is the caller's. */
 int control_call(struct control_client *c, const char *cmd, const struct nvlist *args, const struct control_handlers *h,
 		 struct nvlist **result, struct err *e);
 

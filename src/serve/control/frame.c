@@ -1,0 +1,136 @@
+#include "serve/control/control.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+
+#define FRAME_HEADER 16
+#define FRAME_MAGIC  0x4e524154u /* "TARN", little endian */
+/* A peer that stops in the midst of a frame is given up after this long. */
+#define FRAME_STALL_MS 30000
+
+int control_header_decode(const uint8_t hdr[16], enum control_kind *kind, uint32_t *id, uint32_t *length, struct err *e)
+{
+	unsigned version = load_le16(hdr + 4), k = load_le16(hdr + 6);
+
+	if (load_le32(hdr) != FRAME_MAGIC)
+		return err_set(e, -EPROTO, "this is not the control protocol");
+	if (version != CONTROL_VERSION)
+		return err_set(e, -EPROTO,
+			       "the peer speaks version %u of the control protocol, this program version %u", version,
+			       CONTROL_VERSION);
+	if (k < CONTROL_REQUEST || k > CONTROL_ANSWER)
+		return err_set(e, -EPROTO, "unknown kind of frame %u", k);
+	*kind = (enum control_kind)k;
+	*id = load_le32(hdr + 8);
+	*length = load_le32(hdr + 12);
+	if (*length > CONTROL_FRAME_MAX)
+		return err_set(e, -EPROTO, "a frame of %u bytes is too long", *length);
+	return 0;
+}
+
+static int send_all(int fd, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	while (len > 0) {
+		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EPIPE;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int control_send(int fd, enum control_kind kind, uint32_t id, const struct nvlist *l)
+{
+	uint8_t hdr[FRAME_HEADER];
+	void *data = NULL;
+	size_t len = 0;
+	int err = l ? nvlist_pack(l, NV_XDR, &data, &len) : 0;
+
+	if (!err && len > CONTROL_FRAME_MAX)
+		err = -EMSGSIZE;
+	if (!err) {
+		uint8_t order[FRAME_HEADER] = {'T', 'A', 'R', 'N', CONTROL_VERSION, 0, (uint8_t)kind, 0};
+
+		memcpy(hdr, order, sizeof(hdr));
+		store_le32(hdr + 8, id);
+		store_le32(hdr + 12, (uint32_t)len);
+		err = send_all(fd, hdr, sizeof(hdr));
+	}
+	if (!err)
+		err = send_all(fd, data, len);
+	if (data)
+		explicit_bzero(data, len); /* it may hold a key */
+	free(data);
+	return err;
+}
+
+/* Reads exactly len bytes; the first byte may take for ever, the rest may not. -EPIPE: the peer has gone. */
+static int recv_all(int fd, void *data, size_t len, bool started)
+{
+	uint8_t *p = data;
+
+	while (len > 0) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+		int ready = poll(&pfd, 1, started ? FRAME_STALL_MS : -1);
+
+		if (ready < 0)
+			return -errno; /* EINTR: the caller looks at its flag; only before a frame has started */
+		if (ready == 0)
+			return -ETIMEDOUT;
+		n = recv(fd, p, len, 0);
+		if (n <= 0)
+			return n < 0 ? -errno : -EPIPE;
+		started = true;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int recv_all_restart(int fd, void *data, size_t len, bool started)
+{
+	int err;
+
+	do
+		err = recv_all(fd, data, len, started);
+	while (err == -EINTR && started);
+	return err;
+}
+
+int control_recv(int fd, enum control_kind *kind, uint32_t *id, struct nvlist **l, struct err *e)
+{
+	uint8_t hdr[FRAME_HEADER], *data;
+	uint32_t length;
+	int err;
+
+	*l = NULL;
+	err = recv_all(fd, hdr, 1, false);
+	if (!err)
+		err = recv_all_restart(fd, hdr + 1, sizeof(hdr) - 1, true);
+	if (err)
+		return err == -EINTR ? err : err_set(e, err, "the connection was closed");
+	err = control_header_decode(hdr, kind, id, &length, e);
+	if (err || length == 0)
+		return err;
+	data = malloc(length);
+	if (!data)
+		return err_set(e, -ENOMEM, "no memory for a frame of %u bytes", length);
+	err = recv_all_restart(fd, data, length, true);
+	if (err)
+		err_set(e, err, "the connection broke in the midst of a frame");
+	else
+		err = nvlist_unpack(data, length, l, e);
+	explicit_bzero(data, length);
+	free(data);
+	return err;
+}

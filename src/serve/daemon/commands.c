@@ -1,0 +1,109 @@
+#include "serve/daemon/commands.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+const struct control_command daemon_commands[] = {
+    {"daemon.info", command_daemon_info},
+    {"daemon.stop", command_daemon_stop},
+    {"pool.search", command_pool_search},
+    {"pool.import", command_pool_import},
+    {"pool.export", command_pool_export},
+    {"pool.list", command_pool_list},
+    {"pool.status", command_pool_status},
+    {"pool.get", command_pool_get},
+    {"pool.history", command_pool_history},
+    {"dataset.list", command_dataset_list},
+    {"dataset.holds", command_dataset_holds},
+    {"dataset.allow", command_dataset_allow},
+    {"dataset.space", command_dataset_space},
+    {"dataset.diff", command_dataset_diff},
+    {"dataset.mount", command_dataset_mount},
+    {"dataset.unmount", command_dataset_unmount},
+    {"dataset.mounts", command_dataset_mounts},
+    {"key.info", command_key_info},
+    {"key.load", command_key_load},
+    {"key.unload", command_key_unload},
+};
+const size_t daemon_commands_len = ARRAY_LEN(daemon_commands);
+
+struct tarn_daemon *command_daemon(struct control_request *rq)
+{
+	return control_ctx(rq);
+}
+
+void failures_add(void *failures, const char *text)
+{
+	struct failures *f = failures;
+
+	f->text = xrealloc(f->text, (f->n + 1) * sizeof(*f->text));
+	f->text[f->n++] = xstrdup(text);
+}
+
+void failures_finish(struct failures *f, struct nvlist *result)
+{
+	if (f->n)
+		nvlist_add_strings(result, "failures", (const char *const *)f->text, f->n);
+	for (size_t i = 0; i < f->n; i++)
+		free(f->text[i]);
+	free(f->text);
+}
+
+static void info_arc(struct tarn_daemon *d, struct nvlist *result)
+{
+	struct nvlist *l = nvlist_create();
+	struct arc_stats s;
+
+	arc_stats(d->arc, &s);
+	nvlist_add_u64(l, "hits", s.hits);
+	nvlist_add_u64(l, "misses", s.misses);
+	nvlist_add_u64(l, "size", s.size);
+	nvlist_add_u64(l, "max", s.max);
+	nvlist_add_u64(l, "mru_size", s.mru_size);
+	nvlist_add_u64(l, "mfu_size", s.mfu_size);
+	nvlist_add_u64(l, "prefetch_issued", s.prefetch_issued);
+	nvlist_add_u64(l, "prefetch_hits", s.prefetch_hits);
+	nvlist_add_u64(l, "evicted_bytes", s.evicted_bytes);
+	nvlist_take_list(result, "arc", l);
+}
+
+int command_daemon_info(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+
+	nvlist_add_string(result, "version", TARN_VERSION);
+	nvlist_add_u64(result, "pid", (uint64_t)getpid());
+	nvlist_add_u64(result, "uptime", (uint64_t)time(NULL) - d->start_time);
+	nvlist_add_string(result, "nbd_socket", d->nbd_socket);
+	if (d->nbd_tcp)
+		nvlist_add_string(result, "nbd_tcp", d->nbd_tcp);
+	info_arc(d, result);
+	return 0;
+}
+
+/* Exports first, so that what is busy is told; then the main thread ends the daemon once the reply is out. */
+int command_daemon_stop(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+	struct pool **pools;
+	size_t n = pools_hold_all(d, &pools);
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		autofree char *name = xstrdup(pools[i]->name);
+
+		pool_release(d, pools[i]);
+		pools[i] = NULL;
+		err = pool_export(d, name, nvlist_bool(args, "force"), e);
+		if (err)
+			err_prefix(e, err, "cannot export '%s'", name);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (pools[i])
+			pool_release(d, pools[i]);
+	free(pools);
+	if (!err)
+		kill(getpid(), SIGTERM);
+	return err;
+}

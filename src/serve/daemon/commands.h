@@ -1,0 +1,75 @@
+/*
+ * serve/daemon/commands.h: the commands of the control protocol, their arguments, items and results. What is not listed
+ * as required may be absent. Values are uint64 unless a type is given; str = string, strs = string array, bool =
+ * boolean_value, list = nvlist. Names are data set names in ZFS's form.
+ *
+ * daemon.info     -> version str, pid, uptime (s), arc list, nbd_socket str, nbd_tcp str
+ * daemon.stop     force bool -> (the daemon exports everything and ends after the reply)
+ *
+ * pool.search     paths strs, cachefile str, destroyed bool; items: configurations as of spa_search
+ * pool.import     paths, cachefile, destroyed as above; guid | name str (required), new_name str, temporary bool, force
+ * bool, missing_log bool, rewind bool, rewind_dry bool, extreme bool, txg, rewind_checkpoint bool, altroot str, props
+ * list of str, mount bool, options str -> name str, notes strs, failures strs (mounts that could not be had)
+ *                 (-l is the client's: it imports without mount, loads keys, then mounts all)
+ * pool.export     name str, force bool
+ * pool.list       names strs (none: all); items: name str, guid, props list (spa_props_get), vdevs list (spa_status'
+ * vdev tree and classes) pool.status     names strs, errors bool; items: spa_status pool.get        name str, vdev str
+ * -> props list; with vdev "all-vdevs": items name str, props list pool.history    name str; items: records
+ *
+ * dataset.list    names strs (none: all pools), depth (absent: unlimited below names; 0: names themselves), types
+ * (DSL_* mask), props strs (none: all); items: name str, type (DSL_* mask), pool str, createtxg, guid, properties list
+ * of { value str, source str, [received str], [number] }; errors: name str, error str (a data set that cannot be read)
+ * dataset.holds   names strs, recursive bool; items: snapshot str, tag str, time
+ * dataset.bookmarks are part of dataset.list (type DSL_BOOKMARK)
+ * dataset.allow   name str -> list as of dsl_deleg_get
+ * dataset.space   name str, who (enum zpl_who); items: domain str, id, used, quota, objused, objquota
+ * dataset.diff    from str, to str (may be absent: the head); items: kind str, type str, path bytes, new_path bytes,
+ * link_delta int64, ctime, ctime_ns
+ *
+ * dataset.mount   name str | all bool, recursive bool, dir str, options str, overlay bool -> failures strs (with all or
+ * recursive; else an error) dataset.unmount name str (data set or directory) | all bool, force bool -> failures strs
+ * dataset.mounts  items: name str, dir str, options str
+ *
+ * key.info        name str -> root str, keyformat str, keylocation str, loaded bool
+ * key.load        root str, material bytes, check bool
+ * key.unload      root str
+ */
+#ifndef SERVE_DAEMON_COMMANDS_H
+#define SERVE_DAEMON_COMMANDS_H
+
+#include "serve/daemon/daemon.h"
+
+struct tarn_daemon *command_daemon(struct control_request *rq);
+
+/* Sentences about parts that failed while the rest went well; they become "failures" of the result. */
+struct failures {
+	char **text;
+	size_t n;
+};
+void failures_add(void *failures, const char *text);
+void failures_finish(struct failures *f, struct nvlist *result);
+
+/* One file per noun. */
+int command_daemon_info(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_daemon_stop(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_search(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_import(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_export(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_list(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_status(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_get(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_pool_history(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_list(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_holds(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_allow(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_space(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_diff(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_mount(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_dataset_unmount(struct control_request *rq, const struct nvlist *args, struct nvlist *result,
+			    struct err *e);
+int command_dataset_mounts(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_key_info(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_key_load(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+int command_key_unload(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e);
+
+#endif

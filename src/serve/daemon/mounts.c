@@ -1,0 +1,593 @@
+#include "serve/daemon/mounts.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/sync.h"
+#include "serve/daemon/commands.h"
+
+/* ---- the list of mounts ---- */
+
+static bool dataset_is_mounted(void *arg, uint64_t dataset)
+{
+	struct pool *p = arg;
+	struct tarn_daemon *d = p->daemon;
+	SCOPED_LOCK(&d->lock);
+
+	list_for_each(&p->mounts, n) if (container_of(n, struct mount, node)->dataset == dataset) return true;
+	return false;
+}
+
+void mounts_pool_attach(struct tarn_daemon *d, struct pool *p, struct spa *spa)
+{
+	p->daemon = d;
+	spa->dsl->is_mounted = dataset_is_mounted;
+	spa->dsl->is_mounted_arg = p;
+}
+
+/* Mounts are listed newest first: taking them down in that order ends children before parents. */
+static void mount_link(struct mount *m)
+{
+	SCOPED_LOCK(&m->daemon->lock);
+	list_prepend(&m->pool->mounts, &m->node);
+}
+
+static struct mount *mount_find_locked(struct pool *p, const char *what)
+{
+	list_for_each(&p->mounts, n)
+	{
+		struct mount *m = container_of(n, struct mount, node);
+
+		if (strcmp(m->name, what) == 0 || strcmp(m->dir, what) == 0)
+			return m;
+	}
+	return NULL;
+}
+
+/* ---- temporary properties of mount options ---- */
+
+static const struct {
+	const char *option, *property, *value;
+} option_properties[] = {
+    {"ro", "readonly", "on"},    {"rw", "readonly", "off"},     {"exec", "exec", "on"},
+    {"noexec", "exec", "off"},   {"suid", "setuid", "on"},      {"nosuid", "setuid", "off"},
+    {"setuid", "setuid", "on"},  {"nosetuid", "setuid", "off"}, {"dev", "devices", "on"},
+    {"nodev", "devices", "off"}, {"devices", "devices", "on"},  {"nodevices", "devices", "off"},
+    {"atime", "atime", "on"},    {"noatime", "atime", "off"},   {"relatime", "relatime", "on"},
+    {"xattr", "xattr", "on"},    {"noxattr", "xattr", "off"},   {"norelatime", "relatime", "off"},
+    {"nbmand", "nbmand", "on"},  {"nonbmand", "nbmand", "off"}, {"strictatime", "relatime", "off"},
+};
+
+static int option_apply(struct dsl_dataset *ds, const char *option, bool set, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(option_properties); i++) {
+		if (strcmp(option_properties[i].option, option))
+			continue;
+		if (set && strcmp(option, "rw") == 0)
+			return err_set(e, -EROFS, "the pool is imported read-only");
+		dsl_prop_set_temporary(ds->pool, ds->object, option_properties[i].property,
+				       set ? option_properties[i].value : NULL);
+		return 0;
+	}
+	if (strcmp(option, "defaults") == 0 || strcmp(option, "zfsutil") == 0)
+		return 0;
+	return err_set(e, -EINVAL, "unknown mount option '%s'", option);
+}
+
+static int options_apply(struct dsl_dataset *ds, const char *options, bool set, struct err *e)
+{
+	autofree char *copy = xstrdup(options ? options : "");
+	char *save = NULL;
+	int err = 0;
+
+	for (char *o = strtok_r(copy, ",", &save); o && !err; o = strtok_r(NULL, ",", &save))
+		err = option_apply(ds, o, set, e);
+	return err;
+}
+
+/* What the properties (temporary ones included) say, as mount(8) options. */
+static char *options_effective(struct dsl_dataset *ds)
+{
+	static const struct {
+		const char *property, *off;
+	} table[] = {{"exec", "noexec"}, {"setuid", "nosuid"}, {"devices", "nodev"}, {"atime", "noatime"}};
+	struct str s = {NULL, 0, 0};
+	uint64_t v;
+
+	str_add(&s, "ro");
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		if (dsl_prop_u64(ds, table[i].property, &v, NULL) == 0 && v == 0)
+			str_addf(&s, ",%s", table[i].off);
+	return s.s;
+}
+
+/* ---- where ---- */
+
+static bool dir_is_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *de;
+	bool empty = true;
+
+	if (!dir)
+		return true;
+	while (empty && (de = readdir(dir)))
+		empty = strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0;
+	closedir(dir);
+	return empty;
+}
+
+/* mkdir -p, with the modes people expect of mount points. */
+static int dir_prepare(const char *path, struct err *e)
+{
+	autofree char *copy = xstrdup(path);
+	struct stat st;
+
+	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = 0;
+		if (mkdir(copy, 0755) && errno != EEXIST)
+			return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
+		*p = '/';
+	}
+	if (mkdir(copy, 0755) && errno != EEXIST)
+		return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
+	if (stat(copy, &st) || !S_ISDIR(st.st_mode))
+		return err_set(e, -ENOTDIR, "mountpoint %s is not a directory", copy);
+	return 0;
+}
+
+/* The property with inheritance and altroot applied. */
+static int mountpoint_get(struct dsl_dataset *ds, char dir[PATH_MAX])
+{
+	static const char *const name[] = {"mountpoint"};
+	autonv struct nvlist *props = NULL;
+	struct nvlist *p;
+	const char *value;
+	int err = dsl_props_get(ds, name, 1, &props, NULL);
+
+	if (!err)
+		err = nvlist_list(props, "mountpoint", &p);
+	if (!err)
+		err = nvlist_string(p, "value", &value);
+	if (!err && strlen(value) >= PATH_MAX)
+		err = -ENAMETOOLONG;
+	if (!err)
+		memcpy(dir, value, strlen(value) + 1);
+	return err;
+}
+
+/* 1: nothing to mount here, and that is no error for an automatic mount. */
+static int where_by_property(struct dsl_dataset *ds, bool automatic, char dir[PATH_MAX], struct err *e)
+{
+	uint64_t canmount = 1;
+	int err = mountpoint_get(ds, dir);
+
+	if (err)
+		return err_set(e, err, "cannot read the mountpoint property: %s", err_words(err));
+	dsl_prop_u64(ds, "canmount", &canmount, NULL);
+	if (automatic && (canmount != 1 || dir[0] != '/'))
+		return 1;
+	if (canmount == 0)
+		return err_set(e, -EPERM, "'canmount' property is set to 'off'");
+	if (strcmp(dir, "legacy") == 0)
+		return err_set(e, -EINVAL,
+			       "legacy mountpoint: use mount(8) (mount -t tarn %s DIR) or `tarn mount %s DIR`",
+			       ds->name, ds->name);
+	if (dir[0] != '/')
+		return err_set(e, -EINVAL, "no mountpoint set");
+	return 0;
+}
+
+/* ---- mount ---- */
+
+static void mount_remove(struct mount *m);
+
+/* Unmounted from outside: not on the mount's own thread, which must end first. */
+struct gone_task {
+	struct task task;
+	struct mount *mount;
+};
+
+static void mount_gone_task(struct task *t)
+{
+	struct gone_task *g = container_of(t, struct gone_task, task);
+	struct tarn_daemon *d = g->mount->daemon;
+	bool mine;
+
+	pthread_mutex_lock(&d->lock);
+	while (!g->mount->fuse)
+		pthread_cond_wait(&d->idle, &d->lock); /* it was gone before its making had ended */
+	mine = !g->mount->ending;
+	g->mount->ending = true;
+	pthread_mutex_unlock(&d->lock);
+	if (mine) {
+		fuse_mount_destroy(g->mount->fuse, true, NULL);
+		mount_remove(g->mount);
+	}
+	free(g);
+}
+
+static void mount_gone(void *arg)
+{
+	struct gone_task *g = xcalloc(1, sizeof(*g));
+
+	g->mount = arg;
+	g->task.run = mount_gone_task;
+	taskq_dispatch(((struct mount *)arg)->daemon->housekeeping, &g->task);
+}
+
+static void mount_free(struct mount *m)
+{
+	free(m->dir);
+	free(m->options);
+	free(m->request_options);
+	free(m);
+}
+
+static void mount_remove(struct mount *m)
+{
+	struct dsl_dataset *ds;
+
+	if (dsl_dataset_hold_obj(m->pool->spa->dsl, m->dataset, &ds, NULL) == 0) {
+		options_apply(ds, m->request_options, false, NULL);
+		dsl_dataset_release(ds);
+	}
+	pthread_mutex_lock(&m->daemon->lock);
+	list_remove(&m->pool->mounts, &m->node);
+	pthread_mutex_unlock(&m->daemon->lock);
+	spa_release(m->pool->spa);
+	mount_free(m);
+}
+
+static int mount_start(struct mount *m, struct dsl_dataset *ds, struct err *e)
+{
+	struct fuse_mount_args args = {.dir = m->dir, .options = m->options, .gone = mount_gone, .arg = m};
+	struct fuse_mount *fuse;
+	uint64_t snapdir = 0;
+	int err = zpl_open(ds, &args.zpl, e);
+
+	if (err)
+		return err;
+	dsl_prop_u64(ds, "snapdir", &snapdir, NULL);
+	args.snapdir = (unsigned)snapdir;
+	err = fuse_mount_create(&args, &fuse, e);
+	if (err) {
+		zpl_close(args.zpl);
+		return err;
+	}
+	pthread_mutex_lock(&m->daemon->lock);
+	m->fuse = fuse;
+	pthread_cond_broadcast(&m->daemon->idle);
+	pthread_mutex_unlock(&m->daemon->lock);
+	return 0;
+}
+
+static int mount_check(struct dsl_dataset *ds, const struct mount_request *rq, struct err *e)
+{
+	unsigned type;
+	int err = dsl_dataset_type(ds, &type);
+
+	if (err)
+		return err_set(e, err, "cannot read the data set: %s", err_words(err));
+	if (!(type & DSL_FILESYSTEM))
+		return rq->automatic ? 1 : err_set(e, -EINVAL, "it is a volume; NBD clients open it under its name");
+	if (ds->is_snapshot && !rq->dir)
+		return err_set(e, -EINVAL, "a snapshot has no mountpoint; give a directory");
+	if (!rq->dir && dataset_is_mounted(ds->pool->is_mounted_arg, ds->object))
+		return rq->automatic ? 1 : err_set(e, -EBUSY, "filesystem already mounted");
+	if (ds->dir->crypto_obj && !dsl_key_is_loaded(ds->dir))
+		return rq->automatic ? 1 : err_set(e, -EKEY, "encryption key not loaded");
+	return 0;
+}
+
+static int mount_dir_check(struct dsl_dataset *ds, const char *dir, bool overlay, struct err *e)
+{
+	uint64_t allowed = 1;
+	int err = dir_prepare(dir, e);
+
+	if (err)
+		return err;
+	dsl_prop_u64(ds, "overlay", &allowed, NULL);
+	if (!overlay && !allowed && !dir_is_empty(dir))
+		return err_set(e, -ENOTEMPTY, "directory is not empty (-O mounts over it)");
+	return 0;
+}
+
+static struct mount *mount_create(struct tarn_daemon *d, struct pool *p, struct dsl_dataset *ds, const char *dir,
+				  const char *options)
+{
+	struct mount *m = xcalloc(1, sizeof(*m));
+
+	m->daemon = d;
+	m->pool = p;
+	m->dataset = ds->object;
+	memcpy(m->name, ds->name, sizeof(m->name));
+	m->dir = xstrdup(dir);
+	m->request_options = xstrdup(options ? options : "");
+	m->options = options_effective(ds);
+	return m;
+}
+
+static int mount_dataset(struct tarn_daemon *d, struct pool *p, struct dsl_dataset *ds, const struct mount_request *rq,
+			 struct err *e)
+{
+	char dir[PATH_MAX];
+	struct mount *m;
+	int err = mount_check(ds, rq, e);
+
+	if (!err && !rq->dir)
+		err = where_by_property(ds, rq->automatic, dir, e);
+	if (!err)
+		err = mount_dir_check(ds, rq->dir ? rq->dir : dir, rq->overlay, e);
+	if (!err)
+		err = options_apply(ds, rq->options, true, e);
+	if (err)
+		return err;
+	m = mount_create(d, p, ds, rq->dir ? rq->dir : dir, rq->options);
+	spa_hold(p->spa);
+	mount_link(m);
+	err = mount_start(m, ds, e);
+	if (err)
+		mount_remove(m);
+	return err;
+}
+
+int mounts_mount(struct tarn_daemon *d, struct pool *p, const struct mount_request *rq, struct err *e)
+{
+	struct dsl_dataset *ds;
+	int err = dsl_dataset_hold(p->spa->dsl, rq->name, &ds, e);
+
+	if (err)
+		return err;
+	err = mount_dataset(d, p, ds, rq, e);
+	dsl_dataset_release(ds);
+	return err;
+}
+
+struct mount_walk {
+	struct tarn_daemon *daemon;
+	struct pool *pool;
+	const struct mount_request *rq;
+	void (*failed)(void *arg, const char *text);
+	void *arg;
+};
+
+static int walk_mount(void *arg, struct dsl_dir *dir)
+{
+	struct mount_walk *w = arg;
+	struct dsl_dataset *ds;
+	struct err e = ERR_INIT;
+	int err = dsl_dataset_hold_obj(dir->pool, dir->head, &ds, &e);
+
+	if (!err) {
+		err = mount_dataset(w->daemon, w->pool, ds, w->rq, &e);
+		dsl_dataset_release(ds);
+	}
+	if (err < 0) {
+		autofree char *text = xasprintf("cannot mount '%s': %s", dir->name, e.text);
+
+		w->failed(w->arg, text);
+	}
+	dsl_each_child(dir, walk_mount, w);
+	return 0;
+}
+
+void mounts_mount_all(struct tarn_daemon *d, struct pool *p, const char *name, const struct mount_request *rq,
+		      void (*failed)(void *arg, const char *text), void *arg)
+{
+	struct mount_walk w = {d, p, rq, failed, arg};
+	struct dsl_dataset *ds;
+	struct err e = ERR_INIT;
+
+	if (dsl_dataset_hold(p->spa->dsl, name, &ds, &e)) {
+		failed(arg, e.text);
+		return;
+	}
+	walk_mount(&w, ds->dir);
+	dsl_dataset_release(ds);
+}
+
+/* ---- unmount ---- */
+
+/* m->ending was set by the caller, who alone may take it down. */
+static int mount_end(struct mount *m, bool force, struct err *e)
+{
+	int err = fuse_mount_destroy(m->fuse, force, e);
+
+	if (!err) {
+		mount_remove(m);
+		return 0;
+	}
+	pthread_mutex_lock(&m->daemon->lock);
+	m->ending = false;
+	pthread_cond_broadcast(&m->daemon->idle);
+	pthread_mutex_unlock(&m->daemon->lock);
+	return err;
+}
+
+static struct mount *mount_claim(struct tarn_daemon *d, const char *what)
+{
+	SCOPED_LOCK(&d->lock);
+
+	list_for_each(&d->pools, n)
+	{
+		struct mount *m = mount_find_locked(container_of(n, struct pool, node), what);
+
+		if (m && m->fuse && !m->ending) {
+			m->ending = true;
+			return m;
+		}
+	}
+	return NULL;
+}
+
+int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct err *e)
+{
+	struct mount *m = mount_claim(d, what);
+
+	return m ? mount_end(m, force, e) : err_set(e, -EINVAL, "not currently mounted");
+}
+
+static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p)
+{
+	SCOPED_LOCK(&d->lock);
+
+	for (;;) {
+		struct list_node *n = list_first(&p->mounts);
+		struct mount *m = n ? container_of(n, struct mount, node) : NULL;
+
+		if (!m)
+			return NULL;
+		if (m->fuse && !m->ending) {
+			m->ending = true;
+			return m;
+		}
+		pthread_cond_wait(&d->idle, &d->lock); /* somebody else is at it */
+	}
+}
+
+int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e)
+{
+	struct mount *m;
+
+	while ((m = mount_claim_any(d, p))) {
+		autofree char *name = xstrdup(m->name);
+		int err = mount_end(m, force, e);
+
+		if (err)
+			return err_prefix(e, err, "cannot unmount '%s'", name);
+	}
+	return 0;
+}
+
+/* ---- listing and commands ---- */
+
+struct mount_copy {
+	char *name, *dir, *options;
+};
+
+static size_t mounts_copy(struct tarn_daemon *d, struct mount_copy **out)
+{
+	size_t n = 0, max = 0;
+	SCOPED_LOCK(&d->lock);
+
+	list_for_each(&d->pools, pn) max += container_of(pn, struct pool, node)->mounts.len;
+	*out = xcalloc(max + 1, sizeof(**out));
+	list_for_each(&d->pools, pn)
+	{
+		list_for_each(&container_of(pn, struct pool, node)->mounts, mn)
+		{
+			struct mount *m = container_of(mn, struct mount, node);
+
+			if (m->fuse)
+				(*out)[n++] = (struct mount_copy){xstrdup(m->name), xstrdup(m->dir),
+								  xstrdup(m->options)};
+		}
+	}
+	return n;
+}
+
+static int copy_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct mount_copy *)a)->name, ((const struct mount_copy *)b)->name);
+}
+
+int mounts_each(struct tarn_daemon *d, int (*fn)(void *arg, const char *name, const char *dir, const char *options),
+		void *arg)
+{
+	struct mount_copy *list;
+	size_t n = mounts_copy(d, &list);
+	int err = 0;
+
+	qsort(list, n, sizeof(*list), copy_compare);
+	for (size_t i = 0; i < n; i++) {
+		if (!err)
+			err = fn(arg, list[i].name, list[i].dir, list[i].options);
+		free(list[i].name);
+		free(list[i].dir);
+		free(list[i].options);
+	}
+	free(list);
+	return err;
+}
+
+static int mount_item(void *arg, const char *name, const char *dir, const char *options)
+{
+	autonv struct nvlist *item = nvlist_create();
+
+	nvlist_add_string(item, "name", name);
+	nvlist_add_string(item, "dir", dir);
+	nvlist_add_string(item, "options", options);
+	return control_item(arg, item);
+}
+
+int command_dataset_mounts(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	return mounts_each(command_daemon(rq), mount_item, rq);
+}
+
+static void mount_everything(struct tarn_daemon *d, const struct mount_request *rq, struct failures *f)
+{
+	struct pool **pools;
+	size_t n = pools_hold_all(d, &pools);
+
+	for (size_t i = 0; i < n; i++)
+		mounts_mount_all(d, pools[i], pools[i]->name, rq, failures_add, f);
+	pools_release_all(d, pools, n);
+}
+
+int command_dataset_mount(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+	bool all = nvlist_bool(args, "all"), recursive = nvlist_bool(args, "recursive");
+	struct mount_request mr = {.name = nvlist_string_or(args, "name", ""),
+				   .dir = nvlist_string_or(args, "dir", NULL),
+				   .options = nvlist_string_or(args, "options", NULL),
+				   .overlay = nvlist_bool(args, "overlay"),
+				   .automatic = all || recursive};
+	struct failures f = {NULL, 0};
+	struct pool *p;
+	int err;
+
+	if (all) {
+		mount_everything(d, &mr, &f);
+		failures_finish(&f, result);
+		return 0;
+	}
+	err = pool_hold(d, mr.name, &p, e);
+	if (err)
+		return err;
+	if (recursive) {
+		mounts_mount_all(d, p, mr.name, &mr, failures_add, &f);
+		failures_finish(&f, result);
+	} else {
+		err = mounts_mount(d, p, &mr, e);
+	}
+	pool_release(d, p);
+	return err;
+}
+
+int command_dataset_unmount(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+	bool force = nvlist_bool(args, "force");
+	struct failures f = {NULL, 0};
+	struct pool **pools;
+	size_t n;
+
+	if (!nvlist_bool(args, "all"))
+		return mounts_unmount(d, nvlist_string_or(args, "name", ""), force, e);
+	n = pools_hold_all(d, &pools);
+	for (size_t i = 0; i < n; i++) {
+		struct err pe = ERR_INIT;
+
+		if (mounts_unmount_pool(d, pools[i], force, &pe))
+			failures_add(&f, pe.text);
+	}
+	pools_release_all(d, pools, n);
+	failures_finish(&f, result);
+	return 0;
+}

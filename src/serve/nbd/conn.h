@@ -1,0 +1,90 @@
+/*
+ * serve/nbd/conn.h: one client's connection, shared by negotiation (negotiate.c), transmission (transmit.c) and the
+ * socket loop (server.c).
+ *
+ * Bytes from the client gather in `in`; `step` is called whenever it may have enough of them, consumes what it
+ * understands and returns: 1 something was consumed, 0 more bytes are needed (or the connection is paused), negative
+ * errno: hang up. Output is a queue of nbd_out; whoever finds nobody sending sends.
+ */
+#ifndef SERVE_NBD_CONN_H
+#define SERVE_NBD_CONN_H
+
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/sync.h"
+#include "base/taskq.h"
+#include "serve/nbd/nbd.h"
+
+#define NBD_NAME_MAX           4096  /* of the protocol */
+#define NBD_OPTION_MAX         16384 /* longest option that is looked at; longer ones are answered with an error */
+#define NBD_REQUEST_MAX        (32u << 20)
+#define NBD_INFLIGHT_MAX       128         /* requests of one connection */
+#define NBD_INFLIGHT_BYTES     (64u << 20) /* and their bytes */
+#define NBD_CONTEXT_ALLOCATION 1u          /* our number for base:allocation */
+
+struct nbd_loop;
+
+/* One piece of output: bytes of its own, then slices of cached blocks. */
+struct nbd_out {
+	struct list_node node;
+	struct iovec *iov;
+	unsigned niov, at;       /* iov[at] is the next one to send */
+	uint8_t *head;           /* storage of headers the vectors point into */
+	struct dmu_read *read;   /* released once everything is sent; NULL when none */
+	uint64_t inflight_bytes; /* returned to the connection's allowance when sent */
+	bool ends_request;
+};
+
+struct nbd_conn {
+	struct list_node node; /* in the server's list */
+	struct nbd_server *server;
+	struct nbd_loop *loop;
+	int fd;
+	int (*step)(struct nbd_conn *c);
+
+	uint8_t *in;
+	size_t in_len, in_cap;
+	uint64_t discard; /* bytes of payload still to be thrown away */
+
+	/* negotiated */
+	uint32_t client_flags;
+	bool structured, allocation;
+	char context_name[NBD_NAME_MAX + 1]; /* the export base:allocation was chosen for */
+	char export_name[NBD_NAME_MAX + 1];
+	struct zvol *zv;
+
+	pthread_mutex_t lock; /* guards everything below; innermost */
+	struct list out;
+	bool sending, closing, paused, draining, event_out;
+	unsigned refs; /* the loop's one, one per request and administrative task */
+	unsigned inflight;
+	uint64_t inflight_bytes;
+	struct task admin; /* one administrative task at a time: opening while negotiating, freeing at the end */
+	uint32_t admin_option;
+};
+
+/* server.c */
+void conn_ref(struct nbd_conn *c);
+void conn_unref(struct nbd_conn *c);
+/* Queue and send as far as the socket takes it. Takes over `o`. Any thread. */
+void conn_send(struct nbd_conn *c, struct nbd_out *o);
+/* An nbd_out with `len` bytes (copied) as its only vector. */
+struct nbd_out *out_create(const void *head, size_t len);
+void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len);
+/* Stop and go on reading from the client. */
+void conn_pause(struct nbd_conn *c);
+void conn_resume(struct nbd_conn *c);
+void conn_consume(struct nbd_conn *c, size_t n);
+/* No more input is taken; the socket closes when all answers are sent. */
+void conn_drain(struct nbd_conn *c);
+struct taskq *nbd_admin(struct nbd_server *s);
+const struct nbd_source *nbd_source_of(struct nbd_server *s);
+
+/* negotiate.c */
+void negotiate_start(struct nbd_conn *c);
+/* transmit.c */
+int transmit_step(struct nbd_conn *c);
+uint16_t transmit_flags(void);
+
+#endif

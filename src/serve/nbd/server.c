@@ -1,0 +1,636 @@
+#include "serve/nbd/conn.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+
+#define LOOPS_MAX       4
+#define LISTENERS_MAX   8
+#define CONNECTIONS_MAX 4096
+#define SEND_VECTORS    128
+/* Room for whole replies, so that a completion rarely has to leave the rest to the loop. */
+#define SOCKET_SEND_BUFFER (4 << 20)
+
+struct nbd_loop {
+	struct nbd_server *server;
+	int epoll_fd, wake_fd;
+	pthread_t thread;
+};
+
+struct nbd_server {
+	struct nbd_source source;
+	struct nbd_loop loop[LOOPS_MAX];
+	unsigned nloops;
+	int listen_fd[LISTENERS_MAX];
+	unsigned nlisten, next_loop;
+	char *unix_path;
+	struct taskq *admin;
+	pthread_mutex_t lock; /* guards conns and stopping; before a connection's lock */
+	pthread_cond_t gone;
+	struct list conns;
+	bool stopping;
+};
+
+struct taskq *nbd_admin(struct nbd_server *s)
+{
+	return s->admin;
+}
+
+const struct nbd_source *nbd_source_of(struct nbd_server *s)
+{
+	return &s->source;
+}
+
+/* ---- connection life ---- */
+
+static void out_free(struct nbd_out *o)
+{
+	if (o->read) {
+		dmu_read_finish(o->read);
+		free(o->read);
+	}
+	free(o->iov);
+	free(o->head);
+	free(o);
+}
+
+static void conn_free(struct nbd_conn *c)
+{
+	struct nbd_server *s = c->server;
+	struct list_node *n;
+
+	while ((n = list_pop(&c->out)))
+		out_free(container_of(n, struct nbd_out, node));
+	close(c->fd);
+	if (c->zv)
+		s->source.close(s->source.ctx, c->zv);
+	free(c->in);
+	pthread_mutex_lock(&s->lock);
+	list_remove(&s->conns, &c->node);
+	pthread_cond_broadcast(&s->gone);
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+void conn_ref(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->refs++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void conn_free_task(struct task *t)
+{
+	conn_free(container_of(t, struct nbd_conn, admin));
+}
+
+/* Closing an export may release the last hold on cached state: never on the thread of a completion. */
+void conn_unref(struct nbd_conn *c)
+{
+	bool last;
+
+	pthread_mutex_lock(&c->lock);
+	last = --c->refs == 0;
+	pthread_mutex_unlock(&c->lock);
+	if (!last)
+		return;
+	c->admin.run = conn_free_task;
+	taskq_dispatch(c->server->admin, &c->admin);
+}
+
+/* Makes the loop see a hang-up and drop its reference. */
+static void conn_close_locked(struct nbd_conn *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	shutdown(c->fd, SHUT_RDWR);
+}
+
+static bool conn_is_full(const struct nbd_conn *c)
+{
+	return c->inflight >= NBD_INFLIGHT_MAX || c->inflight_bytes >= NBD_INFLIGHT_BYTES;
+}
+
+static bool conn_takes_input(const struct nbd_conn *c)
+{
+	return !c->paused && !c->draining && !conn_is_full(c);
+}
+
+/* Level-triggered: what is not asked for now is seen again once it is wanted. */
+static void conn_arm_locked(struct nbd_conn *c)
+{
+	struct epoll_event ev = {.data.ptr = c};
+
+	ev.events = (conn_takes_input(c) ? EPOLLIN | EPOLLRDHUP : 0) | (c->event_out ? EPOLLOUT : 0);
+	epoll_ctl(c->loop->epoll_fd, EPOLL_CTL_MOD, c->fd, &ev);
+}
+
+/* Have the loop look at the connection soon: an open socket is nearly always writable. */
+static void conn_poke_locked(struct nbd_conn *c)
+{
+	c->event_out = true;
+	conn_arm_locked(c);
+}
+
+void conn_pause(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->paused = true;
+	conn_arm_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_resume(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->paused = false;
+	conn_poke_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_drain(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->draining = true;
+	conn_poke_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_consume(struct nbd_conn *c, size_t n)
+{
+	memmove(c->in, c->in + n, c->in_len - n);
+	c->in_len -= n;
+}
+
+/* ---- output ---- */
+
+struct nbd_out *out_create(const void *head, size_t len)
+{
+	struct nbd_out *o = xcalloc(1, sizeof(*o));
+
+	o->head = xmalloc(len ? len : 1);
+	memcpy(o->head, head, len);
+	o->iov = xcalloc(1, sizeof(*o->iov));
+	o->iov[0] = (struct iovec){o->head, len};
+	o->niov = 1;
+	return o;
+}
+
+static unsigned out_gather(struct nbd_conn *c, struct iovec *iov, unsigned max)
+{
+	unsigned n = 0;
+
+	list_for_each(&c->out, node)
+	{
+		struct nbd_out *o = container_of(node, struct nbd_out, node);
+
+		for (unsigned i = o->at; i < o->niov && n < max; i++)
+			iov[n++] = o->iov[i];
+		if (n == max)
+			break;
+	}
+	return n;
+}
+
+/* Take `sent` bytes off the queue; finished pieces move to `done`. */
+static void out_advance(struct nbd_conn *c, size_t sent, struct list *done)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&c->out))) {
+		struct nbd_out *o = container_of(node, struct nbd_out, node);
+
+		while (o->at < o->niov && sent >= o->iov[o->at].iov_len)
+			sent -= o->iov[o->at++].iov_len;
+		if (o->at < o->niov) {
+			o->iov[o->at].iov_base = (uint8_t *)o->iov[o->at].iov_base + sent;
+			o->iov[o->at].iov_len -= sent;
+			return;
+		}
+		list_remove(&c->out, node);
+		list_append(done, node);
+		c->inflight_bytes -= o->inflight_bytes;
+		c->inflight -= o->ends_request;
+	}
+}
+
+/* One step of sending; false when the socket takes no more now. Called with the lock held, which is dropped while in
+ * the kernel. */
+static bool out_send_some(struct nbd_conn *c)
+{
+	struct iovec iov[SEND_VECTORS];
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = out_gather(c, iov, SEND_VECTORS)};
+	bool was_full = conn_is_full(c);
+	struct list_node *n;
+	struct list done;
+	ssize_t sent;
+	int err;
+
+	pthread_mutex_unlock(&c->lock);
+	sent = sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	err = sent < 0 ? errno : 0;
+	pthread_mutex_lock(&c->lock);
+	if (err == EINTR)
+		return true;
+	if (err == EAGAIN) {
+		conn_poke_locked(c);
+		return false;
+	}
+	if (err) {
+		conn_close_locked(c);
+		return false;
+	}
+	list_init(&done);
+	out_advance(c, (size_t)sent, &done);
+	if ((was_full && !conn_is_full(c)) || c->draining)
+		conn_poke_locked(c); /* requests may already be waiting in the buffer */
+	pthread_mutex_unlock(&c->lock);
+	while ((n = list_pop(&done)))
+		out_free(container_of(n, struct nbd_out, node));
+	pthread_mutex_lock(&c->lock);
+	return true;
+}
+
+/* One thread at a time sends. */
+static void conn_flush_locked(struct nbd_conn *c)
+{
+	if (c->sending)
+		return;
+	c->sending = true;
+	while (!list_is_empty(&c->out) && !c->closing && out_send_some(c))
+		;
+	c->sending = false;
+}
+
+void conn_send(struct nbd_conn *c, struct nbd_out *o)
+{
+	pthread_mutex_lock(&c->lock);
+	list_append(&c->out, &o->node);
+	conn_flush_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len)
+{
+	conn_send(c, out_create(data, len));
+}
+
+/* ---- input ---- */
+
+static int conn_fill(struct nbd_conn *c)
+{
+	ssize_t n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	if (n == 0)
+		return -EPIPE;
+	c->in_len += (size_t)n;
+	return 0;
+}
+
+static bool conn_wants_input(struct nbd_conn *c)
+{
+	bool want;
+
+	pthread_mutex_lock(&c->lock);
+	want = conn_takes_input(c) && !c->closing;
+	pthread_mutex_unlock(&c->lock);
+	return want;
+}
+
+static int conn_parse(struct nbd_conn *c)
+{
+	int r = 1;
+
+	while (r > 0 && c->in_len > 0 && conn_wants_input(c)) {
+		size_t n = MIN(c->discard, c->in_len);
+
+		conn_consume(c, n);
+		c->discard -= n;
+		r = c->discard ? 0 : c->step(c);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int conn_input(struct nbd_conn *c)
+{
+	int err = conn_parse(c);
+
+	while (!err && conn_wants_input(c)) {
+		if (c->in_len == c->in_cap)
+			return -EPROTO; /* every step takes less than the buffer holds */
+		err = conn_fill(c);
+		if (!err)
+			err = conn_parse(c);
+	}
+	return err == -EAGAIN ? 0 : err;
+}
+
+static void conn_leave_loop(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	conn_close_locked(c);
+	pthread_mutex_unlock(&c->lock);
+	epoll_ctl(c->loop->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+	conn_unref(c);
+}
+
+/* Drained and everything answered and sent: time to go. */
+static bool conn_is_finished(const struct nbd_conn *c)
+{
+	return c->closing || (c->draining && list_is_empty(&c->out) && c->inflight == 0);
+}
+
+static void conn_event(struct nbd_conn *c, uint32_t events)
+{
+	bool finished;
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	if (events & EPOLLOUT) {
+		c->event_out = false;
+		conn_arm_locked(c);
+		conn_flush_locked(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	err = events & (EPOLLERR | EPOLLHUP) ? -EPIPE : conn_input(c);
+	pthread_mutex_lock(&c->lock);
+	finished = err || conn_is_finished(c);
+	if (!finished)
+		conn_arm_locked(c);
+	pthread_mutex_unlock(&c->lock);
+	if (finished)
+		conn_leave_loop(c);
+}
+
+/* ---- listening ---- */
+
+static void conn_create(struct nbd_server *s, int fd)
+{
+	struct nbd_conn *c = xcalloc(1, sizeof(*c));
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
+	int one = 1, sndbuf = SOCKET_SEND_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf)))
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix sockets, which need none */
+	c->server = s;
+	c->fd = fd;
+	c->in_cap = 2 * NBD_OPTION_MAX;
+	c->in = xmalloc(c->in_cap);
+	c->refs = 2; /* the loop's, and ours until it is set up */
+	list_init(&c->out);
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_lock(&s->lock);
+	c->loop = &s->loop[s->next_loop++ % s->nloops];
+	list_append(&s->conns, &c->node);
+	pthread_mutex_unlock(&s->lock);
+	negotiate_start(c);
+	if (epoll_ctl(c->loop->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		conn_unref(c);
+	conn_unref(c);
+}
+
+static void listener_accept(struct nbd_server *s, int listen_fd)
+{
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	bool refuse;
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			usleep(10000); /* the waiting connection stays readable: do not spin on it */
+		return;
+	}
+	pthread_mutex_lock(&s->lock);
+	refuse = s->stopping || s->conns.len >= CONNECTIONS_MAX;
+	pthread_mutex_unlock(&s->lock);
+	if (refuse)
+		close(fd);
+	else
+		conn_create(s, fd);
+}
+
+/* Events of listeners carry the address of their slot in listen_fd; those of connections the connection. */
+static bool event_is_listener(struct nbd_server *s, void *ptr)
+{
+	return (int *)ptr >= s->listen_fd && (int *)ptr < s->listen_fd + LISTENERS_MAX;
+}
+
+static void *loop_main(void *arg)
+{
+	struct nbd_loop *l = arg;
+	struct epoll_event ev[64];
+
+	for (;;) {
+		int n = epoll_wait(l->epoll_fd, ev, ARRAY_LEN(ev), -1);
+
+		for (int i = 0; i < n; i++) {
+			void *ptr = ev[i].data.ptr;
+
+			if (ptr == l)
+				return NULL;
+			if (event_is_listener(l->server, ptr))
+				listener_accept(l->server, *(int *)ptr);
+			else
+				conn_event(ptr, ev[i].events);
+		}
+	}
+}
+
+static int loop_start(struct nbd_server *s, struct nbd_loop *l)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = l};
+
+	l->server = s;
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	l->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (l->epoll_fd < 0 || l->wake_fd < 0 || epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev))
+		return -errno;
+	return -pthread_create(&l->thread, NULL, loop_main, l);
+}
+
+static int listener_add(struct nbd_server *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (s->nlisten == LISTENERS_MAX) {
+		close(fd);
+		return 0;
+	}
+	s->listen_fd[s->nlisten] = fd;
+	ev.data.ptr = &s->listen_fd[s->nlisten++];
+	return epoll_ctl(s->loop[0].epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int listen_unix(struct nbd_server *s, const char *path, struct err *e)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd, err = 0;
+	mode_t old;
+
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return err_set(e, -ENAMETOOLONG, "the NBD socket path %s is too long", path);
+	memcpy(sa.sun_path, path, strlen(path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_set(e, -errno, "socket: %s", strerror(errno));
+	unlink(path);
+	old = umask(0177);
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 256))
+		err = err_set(e, -errno, "cannot listen at %s: %s", path, strerror(errno));
+	umask(old);
+	if (!err) {
+		s->unix_path = xstrdup(path);
+		return listener_add(s, fd);
+	}
+	close(fd);
+	return err;
+}
+
+static int listen_address(struct nbd_server *s, const struct addrinfo *ai, const char *spec, struct err *e)
+{
+	int one = 1, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err_set(e, -errno, "socket: %s", strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (ai->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 256)) {
+		int err = err_set(e, -errno, "cannot listen at %s: %s", spec, strerror(errno));
+
+		close(fd);
+		return err;
+	}
+	return listener_add(s, fd);
+}
+
+/* "HOST:PORT" or "[HOST]:PORT". */
+static int listen_tcp(struct nbd_server *s, const char *spec, struct err *e)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
+	autofree char *host = xstrdup(spec);
+	char *colon = strrchr(host, ':'), *name = host;
+	int err;
+
+	if (!colon || !colon[1])
+		return err_set(e, -EINVAL, "'%s' is no address to listen at: write HOST:PORT", spec);
+	*colon = 0;
+	if (name[0] == '[' && colon > name && colon[-1] == ']') {
+		colon[-1] = 0;
+		name++;
+	}
+	err = getaddrinfo(name[0] ? name : NULL, colon + 1, &hints, &list);
+	if (err)
+		return err_set(e, -EINVAL, "cannot listen at %s: %s", spec, gai_strerror(err));
+	for (struct addrinfo *ai = list; ai && !err; ai = ai->ai_next)
+		err = listen_address(s, ai, spec, e);
+	freeaddrinfo(list);
+	return err;
+}
+
+int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_source *source, struct nbd_server **out,
+		     struct err *e)
+{
+	struct nbd_server *s = xcalloc(1, sizeof(*s));
+	int err = 0;
+
+	s->source = *source;
+	s->admin = taskq_create("nbd-admin", 4);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->gone, NULL);
+	list_init(&s->conns);
+	s->nloops = MIN(os_cpus(), LOOPS_MAX);
+	for (unsigned i = 0; i < s->nloops; i++)
+		BUG_ON(loop_start(s, &s->loop[i])); /* no descriptors at start: nothing could be served */
+	err = listen_unix(s, unix_path, e);
+	if (!err && tcp)
+		err = listen_tcp(s, tcp, e);
+	if (err) {
+		nbd_server_stop(s);
+		return err;
+	}
+	*out = s;
+	return 0;
+}
+
+/* ---- ending ---- */
+
+static bool name_is_below(const char *name, const char *pool)
+{
+	size_t n = strlen(pool);
+
+	return strncmp(name, pool, n) == 0 && (name[n] == 0 || name[n] == '/' || name[n] == '@');
+}
+
+/* Clients of a pool (NULL: of any, also those that have opened nothing). Server lock held. */
+static unsigned conns_using(struct nbd_server *s, const char *pool, bool close_them)
+{
+	unsigned count = 0;
+
+	list_for_each(&s->conns, n)
+	{
+		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
+
+		pthread_mutex_lock(&c->lock);
+		if (!pool || (c->zv && name_is_below(c->export_name, pool))) {
+			count++;
+			if (close_them)
+				conn_close_locked(c);
+		}
+		pthread_mutex_unlock(&c->lock);
+	}
+	return count;
+}
+
+unsigned nbd_server_clients(struct nbd_server *s, const char *pool)
+{
+	SCOPED_LOCK(&s->lock);
+	return conns_using(s, pool, false);
+}
+
+void nbd_server_disconnect(struct nbd_server *s, const char *pool)
+{
+	SCOPED_LOCK(&s->lock);
+	while (conns_using(s, pool, true))
+		pthread_cond_wait(&s->gone, &s->lock);
+}
+
+void nbd_server_stop(struct nbd_server *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	pthread_mutex_unlock(&s->lock);
+	nbd_server_disconnect(s, NULL);
+	for (unsigned i = 0; i < s->nloops; i++) {
+		uint64_t one = 1;
+
+		BUG_ON(write(s->loop[i].wake_fd, &one, sizeof(one)) != sizeof(one));
+		pthread_join(s->loop[i].thread, NULL);
+		close(s->loop[i].epoll_fd);
+		close(s->loop[i].wake_fd);
+	}
+	for (unsigned i = 0; i < s->nlisten; i++)
+		close(s->listen_fd[i]);
+	taskq_destroy(s->admin);
+	if (s->unix_path)
+		unlink(s->unix_path);
+	free(s->unix_path);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->gone);
+	free(s);
+}
