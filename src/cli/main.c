@@ -1,0 +1,109 @@
+/*
+ * tarn: one program under many names.
+ */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/os.h"
+
+/* The pid file's lock is free once the daemon has ended. */
+static int daemon_wait_gone(void)
+{
+	autofree char *path = xasprintf("%s/tarnd.pid", os_rundir());
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	while (flock(fd, LOCK_SH)) {
+		if (errno != EINTR || cli_interrupted) {
+			close(fd);
+			return -EINTR;
+		}
+	}
+	close(fd);
+	return 0;
+}
+
+static int run_stop(int argc, char **argv);
+static int run_daemon_info(int argc, char **argv);
+
+static const struct cli_command tarn_commands[] = {
+    {"zpool", cli_zpool, "COMMAND ...", "pools, as zpool(8)"},
+    {"zfs", cli_zfs, "COMMAND ...", "file systems and volumes, as zfs(8)"},
+    {"zdb", cli_zdb, "[OPTIONS] [POOL[/DATASET]] [OBJECT]...",
+     "look inside a pool's devices, as zdb(8); needs no daemon"},
+    {"extract", cli_extract, "[OPTIONS] POOL/FS[@SNAP][:PATH]... DESTINATION",
+     "copy files, trees or a volume out of a pool's devices; needs no daemon and no mount"},
+    {"mount", cli_mount, "[-o OPTIONS] POOL/FS[@SNAP] DIRECTORY", "mount a file system or snapshot at a directory"},
+    {"info", run_daemon_info, "", "show the daemon's state, sockets and cache"},
+    {"stop", run_stop, "[-f]", "export all pools and end the daemon"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static int run_stop(int argc, char **argv)
+{
+	autonv struct nvlist *args = nvlist_create();
+	struct control_client *c;
+	struct err e = ERR_INIT;
+	int opt, err;
+
+	while ((opt = getopt(argc, argv, "f")) != -1) {
+		if (opt != 'f')
+			return cli_usage("tarn", tarn_commands, "stop", NULL);
+		nvlist_add_boolean_value(args, "force", true);
+	}
+	if (optind < argc)
+		return cli_usage("tarn", tarn_commands, "stop", "too many arguments");
+	err = control_connect(false, &c, &e);
+	if (err == -ENOENT || err == -ECONNREFUSED) {
+		puts("no daemon runs");
+		return CLI_OK;
+	}
+	if (!err) {
+		err = control_call(c, "daemon.stop", args, NULL, NULL, &e);
+		control_close(c);
+	}
+	if (err)
+		return cli_fail("stop the daemon", NULL, &e);
+	return daemon_wait_gone() ? CLI_ERROR : CLI_OK;
+}
+
+static int run_daemon_info(int argc, char **argv)
+{
+	autonv struct nvlist *result = NULL;
+	struct str text = {NULL, 0, 0};
+	struct err e = ERR_INIT;
+
+	if (argc > 1)
+		return cli_usage("tarn", tarn_commands, "info", "too many arguments");
+	if (cli_ask("daemon.info", NULL, NULL, NULL, &result, &e))
+		return cli_fail("ask the daemon", NULL, &e);
+	nvlist_print(result, 0, &text);
+	fputs(str_get(&text), stdout);
+	str_free(&text);
+	return CLI_OK;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} names[] = {{"zpool", cli_zpool}, {"zfs", cli_zfs}, {"zdb", cli_zdb}, {"mount.tarn", cli_mount}};
+
+int main(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "tarn";
+
+	setlocale(LC_TIME, "C");
+	log_init(LOG_LEVEL_WARN);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i].name) == 0)
+			return names[i].run(argc, argv);
+	return cli_dispatch("tarn", tarn_commands, argc, argv);
+}
