@@ -12,9 +12,14 @@ struct bpobj_phys {
 	bool has_comp, has_subobjs, has_freed;
 };
 int bpobj_read(struct objset *mos, uint64_t object, struct bpobj_phys *out);
-/* freed: the entry is a free (livelists). Sub-objects are followed (depth bounded). */
+/*
+ * Every entry, last to first, then those of the sub-objects, last to first. freed: the entry is a free (livelists); its
+ * mark is taken off the pointer. Stops at what fn returns other than 0. -EINVAL: damage, also when an object is met
+ * twice. Checksums and IV tails are not kept in such pointers: they can be counted, not read.
+ */
 typedef int (*bpobj_fn)(void *arg, const struct bp *bp, bool freed);
 int bpobj_iterate(struct objset *mos, uint64_t object, bpobj_fn fn, void *arg);
+/* Root pointers of destroyed object sets whose blocks born after `birth` are still to be freed. */
 int bptree_iterate(struct objset *mos, uint64_t object, int (*fn)(void *arg, const struct bp *root, uint64_t birth),
 		   void *arg);
 
