@@ -133,6 +133,15 @@ int dmu_read(struct dnode *dn, uint64_t offset, void *dst, size_t len, unsigned 
 /* *offset moves to the next data (hole = false) or hole (true) at or after it, from pointers alone. -ESRCH: none before
  * the end of blocks. */
 int dmu_next_offset(struct dnode *dn, uint64_t *offset, bool hole);
+/* Where the hole behind the last block begins, seen from `offset`, in a file of `size` bytes. */
+static inline uint64_t dmu_blocks_end(const struct dnode *dn, uint64_t offset, uint64_t size)
+{
+	uint64_t end;
+
+	if (dn->maxblkid == UINT64_MAX || __builtin_mul_overflow(dn->maxblkid + 1, (uint64_t)dn->datablksz, &end))
+		end = size;
+	return MAX(offset, MIN(end, size));
+}
 /* The pointer of block blkid at a level (0 = data). Holes come back as holes. For spill: level 0, DMU_BLKID_SPILL. */
 int dmu_block_pointer(struct dnode *dn, unsigned level, uint64_t blkid, struct bp *out);
 /* Read the spill block. */

@@ -171,7 +171,7 @@ int zpl_seek(struct znode *zn, uint64_t *offset, bool hole)
 	if (rc == -ESRCH || at >= zn->size) {
 		if (!hole)
 			return -ENXIO;
-		at = zn->size;
+		at = dmu_blocks_end(zn->dn, *offset, zn->size);
 	}
 	*offset = at;
 	return 0;

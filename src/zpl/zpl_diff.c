@@ -86,6 +86,8 @@ static int diff_same_node(struct diff *d, const struct znode *a, const struct zn
 		return rc;
 	c.link_delta = ZPL_IS_DIR(b) ? 0 : (int64_t)(b->links - a->links);
 	c.path = was_known && (c.link_delta >= 0 || !is_known) ? was : is;
+	if (was_known && !is_known)
+		c.ctime = a->ctime;
 	if (c.link_delta == 0 && was_known && is_known && strcmp(was, is) != 0) {
 		c.kind = 'R';
 		c.new_path = is;

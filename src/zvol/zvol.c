@@ -84,7 +84,7 @@ int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole)
 	if (rc == -ESRCH || at >= zv->size) {
 		if (!hole)
 			return -ENXIO;
-		at = zv->size;
+		at = dmu_blocks_end(zv->dn, *offset, zv->size);
 	}
 	*offset = at;
 	return 0;
