@@ -107,7 +107,7 @@ int dsl_each_bookmark(struct dsl_dataset *head, int (*fn)(void *arg, const struc
  * -ENOENT when not redacted. */
 int dsl_bookmark_redact_snaps(struct dsl_pool *p, const struct dsl_bookmark *b, uint64_t **guids, size_t *n);
 int dsl_dataset_redact_snaps(struct dsl_dataset *ds, uint64_t **guids, size_t *n);
-/* Holds in order of their tags. */
+/* Holds in the order of their ZAP, in which OpenZFS lists them. */
 int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag, uint64_t time), void *arg);
 
 /*

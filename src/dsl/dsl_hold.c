@@ -16,7 +16,6 @@ int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag
 		return err;
 	if (l.err)
 		log_warn("%s: some holds cannot be listed: %s", snap->name, err_words(l.err));
-	name_list_sort(&l);
 	for (size_t i = 0; i < l.n && !err; i++)
 		err = fn(arg, l.e[i].name, l.e[i].object);
 	name_list_free(&l);

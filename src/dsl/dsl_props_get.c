@@ -135,7 +135,8 @@ static void add_all_user(struct props_request *r, struct nvlist *out)
 
 /* --- names with a parameter --- */
 
-static void add_number(struct nvlist *out, const char *name, uint64_t v, const char *source)
+/* Their source is always "local". */
+static void add_number(struct nvlist *out, const char *name, uint64_t v)
 {
 	struct nvlist *l = nvlist_create();
 	char text[32];
@@ -143,7 +144,7 @@ static void add_number(struct nvlist *out, const char *name, uint64_t v, const c
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
 	nvlist_add_string(l, "value", text);
 	nvlist_add_u64(l, "number", v);
-	nvlist_add_string(l, "source", source);
+	nvlist_add_string(l, "source", "local");
 	nvlist_take_list(out, name, l);
 }
 
@@ -153,7 +154,7 @@ static void add_userspace(struct props_request *r, const char *name, struct nvli
 	uint64_t v;
 
 	if (r->type == DSL_FILESYSTEM && props_request_objset(r, &os) == 0 && dsl_userspace_get(os, name, &v) == 0)
-		add_number(out, name, v, "local");
+		add_number(out, name, v);
 }
 
 /* "written@x" is of the data set's own dir, or x is a full name. */
@@ -171,7 +172,7 @@ static void add_written_since(struct props_request *r, const char *name, struct 
 	if (dsl_dataset_hold(r->ds->pool, full, &old, NULL))
 		return;
 	if (dsl_written_since(r->ds, old, &s) == 0)
-		add_number(out, name, s.used, "-");
+		add_number(out, name, s.used);
 	dsl_dataset_release(old);
 }
 
@@ -203,7 +204,7 @@ static void add_written_since_bookmark(struct props_request *r, const char *name
 	if (dsl_dataset_hold_obj(r->ds->pool, r->ds->dir->head, &head, NULL))
 		return;
 	if (dsl_each_bookmark(head, bookmark_match, &s) == 1)
-		add_number(out, name, s.used, "-");
+		add_number(out, name, s.used);
 	dsl_dataset_release(head);
 }
 

@@ -3,8 +3,6 @@
  */
 #include "fake_mos.h"
 
-#include <time.h>
-
 #include "base/log.h"
 #include "dsl/dsl_deadlist.h"
 #include "dsl/dsl_scan.h"
@@ -424,12 +422,12 @@ static void scan_records_are_read_in_both_lengths(void **state)
 	assert_int_equal(s.to_examine, 109);
 	assert_int_equal(s.bookmark.level, -1);
 	assert_true(s.paused && s.thorough && !s.visit_again && !s.erratum_2094);
-	fake[1]->n--;
+	fake_zap_drop_last(1);
 	w[24] = 1;
 	fake_zap_words(1, "scan", w, 25);
 	assert_int_equal(dsl_scan_read(pool, &s), 0);
 	assert_true(s.visit_again && !s.paused && s.erratum_2094);
-	fake[1]->n--;
+	fake_zap_drop_last(1);
 	w[24] = 2;
 	fake_zap_words(1, "scan", w, 25);
 	assert_int_equal(dsl_scan_read(pool, &s), -ENOTSUP);
@@ -494,6 +492,84 @@ static void the_cache_of_dirs_stays_within_its_limit(void **state)
 	assert_true(pool->cache->dirs.len < 2000);
 }
 
+/* --- damage --- */
+
+static int visit_everything(void *arg, struct dsl_dir *d);
+
+static int visit_dataset(void *arg, struct dsl_dataset *ds)
+{
+	static const char *const names[] = {"written@s1", "written@p/a@s2", "userused@0", "prevsnap", "inconsistent"};
+	struct nvlist *props;
+
+	if (dsl_props_get(ds, NULL, 0, &props, NULL) == 0)
+		nvlist_destroy(props);
+	if (dsl_props_get(ds, names, ARRAY_LEN(names), &props, NULL) == 0)
+		nvlist_destroy(props);
+	return ++*(unsigned *)arg > 2000 ? -E2BIG : 0;
+}
+
+static int visit_everything(void *arg, struct dsl_dir *d)
+{
+	struct dsl_dataset *head;
+	struct nvlist *deleg;
+	int err = 0;
+
+	if (dsl_deleg_get(d, &deleg) == 0)
+		nvlist_destroy(deleg);
+	if (dsl_dataset_hold_obj(pool, d->head, &head, NULL) == 0) {
+		err = visit_dataset(arg, head);
+		if (!err)
+			err = dsl_each_snapshot(head, visit_dataset, arg);
+		dsl_dataset_release(head);
+	}
+	if (err == -E2BIG)
+		return err;
+	return dsl_each_child(d, visit_everything, arg) == -E2BIG ? -E2BIG : 0;
+}
+
+static void damage_one(unsigned *seed)
+{
+	static const uint64_t targets[] = {10, 20, 100, 110, 120, 130, 200, 210, 220, 300, 301, 400, 401, 402};
+	struct fake_object *o = fake[targets[rand_r(seed) % ARRAY_LEN(targets)]];
+	uint64_t v = targets[rand_r(seed) % ARRAY_LEN(targets)] + rand_r(seed) % 3;
+
+	switch (rand_r(seed) % 5) {
+	case 0:
+		store_host64(o->bonus + 8 * (rand_r(seed) % 40), v);
+		break;
+	case 1:
+		store_host64(o->bonus + 8 * (rand_r(seed) % 40), (uint64_t)rand_r(seed) << (rand_r(seed) % 34));
+		break;
+	case 2:
+		fake_zap(v, rand_r(seed) % 2 ? "s1" : "x", targets[rand_r(seed) % ARRAY_LEN(targets)]);
+		break;
+	case 3:
+		o->dn.type = rand_r(seed) % 2 ? DMU_OTN_ZAP_METADATA : DMU_OT_BPOBJ;
+		break;
+	default:
+		o->err = -EIO;
+	}
+}
+
+static void damage_neither_crashes_nor_loops(void **state)
+{
+	for (unsigned round = 0; round < 3000; round++) {
+		unsigned seed = round, visited = 0;
+		struct dsl_dir *root;
+
+		make_life();
+		for (unsigned i = 0; i < 1 + round % 6; i++)
+			damage_one(&seed);
+		if (dsl_dir_hold(pool, pool->root_dir, &root, NULL) == 0) {
+			visit_everything(&visited, root);
+			dsl_dir_release(root);
+		}
+		dsl_pool_close(pool);
+		fake_clear();
+		pool = fake_pool();
+	}
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -518,6 +594,7 @@ int main(void)
 	    TEST(scan_records_are_read_in_both_lengths),
 	    TEST(delegation_is_grouped_as_it_is_shown),
 	    TEST(the_cache_of_dirs_stays_within_its_limit),
+	    TEST(damage_neither_crashes_nor_loops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
