@@ -36,3 +36,25 @@ int spa_packed_read(struct objset *mos, uint64_t object, struct nvlist **out, st
 	err = nvlist_unpack(data, size, out, e);
 	return err ? err_prefix(e, err, "MOS object %" PRIu64, object) : 0;
 }
+
+/* Words of an object's data in host order; each block may have been written in another byte order. */
+int spa_words_read(struct dnode *dn, uint64_t first, uint64_t *out, uint64_t n)
+{
+	while (n > 0) {
+		uint64_t offset = first * 8, blkid = offset / dn->datablksz;
+		uint64_t here = MIN(n, (dn->datablksz - offset % dn->datablksz) / 8);
+		struct bp bp;
+		int err = dmu_block_pointer(dn, 0, blkid, &bp);
+
+		if (!err)
+			err = dmu_read(dn, offset, out, here * 8, 0);
+		if (err)
+			return err;
+		if (!bp_is_hole(&bp) && bp_is_swapped(&bp))
+			swap64_buffer(out, here * 8);
+		first += here;
+		out += here;
+		n -= here;
+	}
+	return 0;
+}

@@ -6,9 +6,10 @@
 #define R 1u /* read-only compatible */
 #define M 2u /* must be known to read the MOS */
 #define D 4u /* per data set */
+#define N 8u /* not enabled by an upgrade */
 #define F(guid, name, flags, desc)                                                                                     \
 	{                                                                                                              \
-		guid ":" name, name, desc, ((flags)&R) != 0, ((flags)&M) != 0, ((flags)&D) != 0                        \
+		guid ":" name, name, desc, ((flags)&R) != 0, ((flags)&M) != 0, ((flags)&D) != 0, ((flags)&N) != 0      \
 	}
 
 /* In the order of 6.3, which is also the order in which properties are listed. */
@@ -57,10 +58,10 @@ const struct spa_feature spa_feature_table[] = {
     F("com.klarasystems", "fast_dedup", R, "Support for advanced deduplication."),
     F("org.zfsonlinux", "longname", D, "Support for file names of up to 1023 bytes."),
     F("com.klarasystems", "large_microzap", R | D, "Support for microzaps larger than 128KB."),
-    F("com.klarasystems", "dynamic_gang_header", M, "Support for dynamically sized gang headers."),
+    F("com.klarasystems", "dynamic_gang_header", M | N, "Support for dynamically sized gang headers."),
     F("com.truenas", "block_cloning_endian", R, "Block reference tables of either byte order."),
     F("com.truenas", "physical_rewrite", R | D, "Support for rewriting blocks in place of the logical birth."),
-    F("com.seagate", "draid_failure_domains", M, "Support for failure domains in dRAID."),
+    F("com.seagate", "draid_failure_domains", M | N, "Support for failure domains in dRAID."),
 };
 const size_t spa_feature_table_len = ARRAY_LEN(spa_feature_table);
 

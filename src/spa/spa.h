@@ -82,7 +82,9 @@ struct spa {
 /*
  * Everything `zpool status` shows, as one nvlist (JSON keys of 9.9 where it has them): name, state, pool_guid, txg,
  * status, action, msgid, moreinfo, scan_stats, removal_stats, checkpoint_stats, raidz_expand_stats, vdevs tree, logs,
- * special, dedup, spares, l2cache, error_count, errlist.
+ * special, dedup, spares, l2cache, dedup_stats, error_count; also "reason" (short id of why status is not "ok") and,
+ * with verbose_errors, "errors": [{ objset, object, level, blkid }], whose paths the floor above finds. Numbers are
+ * u64s (times: seconds); vdev rows are keyed by name (09, 9.9 ROW).
  */
 int spa_status(struct spa *spa, bool verbose_errors, struct nvlist **out);
 /* Pool properties and feature@..., unsupported@...: { name: { value, source, number } } in table order (7). */
@@ -96,6 +98,7 @@ int spa_errors_each(struct spa *spa, int (*fn)(void *arg, const struct zbookmark
 struct spa_feature {
 	const char *guid, *name, *desc; /* "com.delphix:hole_birth", "hole_birth" */
 	bool readonly_compat, mos, per_dataset;
+	bool not_by_upgrade; /* enabled only by name, or in no release yet */
 };
 extern const struct spa_feature spa_feature_table[];
 extern const size_t spa_feature_table_len;

@@ -64,6 +64,8 @@ int spa_mos_u64(struct objset *mos, const char *key, uint64_t *v);
 int spa_packed_read(struct objset *mos, uint64_t object, struct nvlist **out, struct err *e);
 /* One word of a bonus buffer, whose byte order is the dnode's; 0 when it is not there. */
 uint64_t spa_bonus_word(const struct dnode *dn, unsigned i);
+int spa_words_read(struct dnode *dn, uint64_t first, uint64_t *out, uint64_t n);
+
 /* --- leaves.c --- */
 /* The leaf's device by the guids of the search; checks that a label there names the leaf. arg: struct spa_opener. */
 struct spa_opener {
@@ -86,6 +88,8 @@ int spa_features_load(struct spa *spa, struct err *e);
 bool spa_feature_is_active(const struct spa *spa, const char *guid);
 
 /* --- load.c, trusted.c --- */
+struct spa_loader;
+void spa_tree_open(struct spa_loader *ld, struct vdev *root);
 struct spa_job; /* import.c */
 int spa_job_stage(struct spa_job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct spa_loader {
@@ -108,7 +112,7 @@ void spa_note(struct spa *spa, const char *fmt, ...) __attribute__((format(print
 struct spa *spa_create(void);
 void spa_destroy(struct spa *spa);
 
-/* --- rewind.c --- */
+/* --- rewind.c, reuse.c --- */
 int spa_uberblocks_collect(struct spa_loader *ld, struct err *e);
 int spa_checkpoint_read(struct objset *mos, struct uberblock *out);
 /* Ranges that were allocated at txg and have been given to something else since, as a note of the pool. */
@@ -136,6 +140,8 @@ void spa_reason_add(struct nvlist *out, const char *reason);
 /* Never fails: what cannot be read counts as unknown. Returns one entry per top-level. */
 const struct spa_top_space *spa_space(struct spa *spa);
 uint64_t spa_usable_bytes(struct spa *spa);
+/* Per metaslab the txg from which on its changes are in the log (06 2.9); NULL when there is none. */
+uint64_t *spa_unflushed_txgs(struct spa *spa, const struct vdev *top, uint64_t *n);
 enum spa_class spa_top_class(const struct vdev *top);
 uint64_t spa_dedup_saved(struct spa *spa, uint64_t *dspace, uint64_t *used); /* deflated bytes */
 void spa_clone_stats(struct spa *spa, uint64_t *used, uint64_t *saved);
