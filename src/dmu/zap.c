@@ -1,6 +1,7 @@
 /*
  * Lookups, cursors and the rest of zap.h, over micro and fat ZAPs alike.
  */
+#include "base/str.h"
 #include "dmu/zap.h"
 
 #include "base/sync.h"
@@ -607,7 +608,7 @@ int zap_value_search(struct objset *os, uint64_t object, uint64_t value, uint64_
 			continue;
 		}
 		if (e->key_words == 0 && e->nints > 0 && (e->first & mask) == (value & mask)) {
-			strcpy(name, e->name);
+			str_copy(name, ZAP_NAME_MAX + 1, e->name);
 			break;
 		}
 	}

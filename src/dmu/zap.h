@@ -55,7 +55,7 @@ int zap_cursor_next(struct zap_cursor *c, struct zap_entry *e);
 int zap_cursor_value(struct zap_cursor *c, void *out, size_t nints); /* whole value of the entry just returned */
 void zap_cursor_close(struct zap_cursor *c);
 int zap_count(struct objset *os, uint64_t object, uint64_t *count);
-/* Reverse: the name of the entry whose first integer, under mask, is `value`. */
+/* Reverse: the name of the entry whose first integer, under mask, is `value`; name has room for ZAP_NAME_MAX + 1. */
 int zap_value_search(struct objset *os, uint64_t object, uint64_t value, uint64_t mask, char *name);
 
 struct zap_stats {
