@@ -22,7 +22,14 @@ struct mirror_read {
 	struct mirror_side side[]; /* in the order they are tried */
 };
 
-#define COST_STALE (1u << 30)
+#define COST_STALE    (1u << 30)
+#define COST_NEWCOMER (1u << 29)
+
+/* The device that takes the other's place is not whole yet, and its DTL is not known before the MOS has been read. */
+static bool side_is_newcomer(const struct vdev *vd, unsigned i)
+{
+	return (vd->kind == VDEV_REPLACING && i + 1 == vd->nchildren) || (vd->kind == VDEV_SPARE && i > 0);
+}
 
 /* The queue of the first readable leaf below says how busy a side is. */
 static unsigned side_load(const struct vdev *vd, uint64_t offset)
@@ -45,7 +52,8 @@ static void mirror_order(struct vdev *vd, struct mirror_read *m)
 	unsigned preferred = (unsigned)((io->offset >> 21) % vd->nchildren);
 
 	for (unsigned i = 0; i < vd->nchildren; i++) {
-		struct vdev *c = vd->child[(preferred + i) % vd->nchildren];
+		unsigned n = (preferred + i) % vd->nchildren;
+		struct vdev *c = vd->child[n];
 		enum vdev_quality q = vdev_quality(c, io->offset, io->txg);
 		if (q == VDEV_QUALITY_NONE || (q == VDEV_QUALITY_STALE && io->flags & VDEV_READ_NO_STALE))
 			continue;
@@ -53,7 +61,7 @@ static void mirror_order(struct vdev *vd, struct mirror_read *m)
 		m->side[m->nsides++] = (struct mirror_side){
 		    .vd = c,
 		    .cost = load * VDEV_CHILDREN_MAX + MIN(i, VDEV_CHILDREN_MAX - 1) +
-			    (q == VDEV_QUALITY_STALE ? COST_STALE : 0),
+			    (q == VDEV_QUALITY_STALE ? COST_STALE : 0) + (side_is_newcomer(vd, n) ? COST_NEWCOMER : 0),
 		};
 	}
 	qsort(m->side, m->nsides, sizeof(m->side[0]), side_compare);
