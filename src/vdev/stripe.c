@@ -14,6 +14,7 @@
 #define UNITS_MAX           256
 #define SUSPECTS_MAX        (2 * PARITY_MAX)
 #define SEARCH_ATTEMPTS_MAX 16384
+#define SEARCH_BYTES_MAX    (UINT64_C(32) << 30)
 #define SEARCH_STEPS_MAX    (4u << 20)
 #define SEARCH_PORTION      (8u << 20) /* bytes verified before the worker is given back */
 
@@ -395,10 +396,12 @@ static void search_list_units(struct stripe *s)
 
 static bool search_first_of_size(struct stripe_search *sr, unsigned k)
 {
+	if (k > sr->kmax || k > sr->nunits)
+		return false;
 	sr->k = k;
 	for (unsigned i = 0; i < k; i++)
 		sr->comb[i] = (uint16_t)i;
-	return k <= sr->kmax && k <= sr->nunits;
+	return true;
 }
 
 static bool search_next(struct stripe *s)
@@ -459,6 +462,14 @@ static bool search_apply(struct stripe *s)
 	return news && solvable;
 }
 
+static bool search_is_over(const struct stripe *s)
+{
+	const struct stripe_search *sr = s->search;
+
+	return sr->attempts == SEARCH_ATTEMPTS_MAX || sr->attempts * s->io->size > SEARCH_BYTES_MAX ||
+	       sr->steps == SEARCH_STEPS_MAX;
+}
+
 static void search_step(struct task *t)
 {
 	struct stripe *s = container_of(t, struct stripe, task);
@@ -477,7 +488,7 @@ static void search_step(struct task *t)
 		}
 		sr->steps++;
 		bytes += s->nrows * 64;
-		if (!search_next(s) || sr->attempts == SEARCH_ATTEMPTS_MAX || sr->steps == SEARCH_STEPS_MAX) {
+		if (!search_next(s) || search_is_over(s)) {
 			stripe_hopeless(s);
 			return;
 		}

@@ -150,11 +150,13 @@ static void reads_outside_the_vdev_are_refused(void **state)
 static void check_many(struct fixture *f, uint64_t step, unsigned failing)
 {
 	static struct sync_read r[MANY];
+	static struct buf *buf[MANY];
 
 	for (unsigned i = 0; i < MANY; i++) {
 		unsigned k = i * 7 % MANY;
 		r[i] = (struct sync_read){.io = {.offset = k * step, .size = 4096, .done = sync_done}, .f = f};
-		r[i].io.data = buf_alloc(4096)->data;
+		buf[i] = buf_alloc(4096);
+		r[i].io.data = buf[i]->data;
 		waiter_init(&r[i].w);
 	}
 	for (unsigned i = 0; i < MANY; i++)
@@ -164,6 +166,7 @@ static void check_many(struct fixture *f, uint64_t step, unsigned failing)
 		assert_int_equal(waiter_wait(&r[i].w), k == failing ? -EIO : 0);
 		if (k != failing)
 			assert_memory_equal(r[i].io.data, f->want + k * step, 4096);
+		buf_release(buf[i]);
 	}
 }
 
