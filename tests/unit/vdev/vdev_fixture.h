@@ -29,6 +29,7 @@ struct fixture_leaf {
 	struct disk *disk;
 	bool absent, fails, lies;
 	atomic_uint reads;
+	pthread_mutex_t *gate;       /* no read completes while somebody holds it */
 	uint64_t fail_from, fail_to; /* device bytes that cannot be read */
 };
 
@@ -54,6 +55,10 @@ static inline void leaf_after(void *arg, struct disk_req *r)
 {
 	struct fixture_leaf *l = arg;
 
+	if (l->gate) {
+		pthread_mutex_lock(l->gate);
+		pthread_mutex_unlock(l->gate);
+	}
 	for (unsigned i = 0; l->lies && r->op == DISK_READ && i < r->niov; i++)
 		for (size_t b = 0; b < r->iov[i].iov_len; b += 64)
 			((uint8_t *)r->iov[i].iov_base)[b] ^= 0x5a;
