@@ -262,6 +262,16 @@ static int log_load_blocks(struct dnode *dn, uint64_t length, bool flat, struct 
 	return err;
 }
 
+static uint64_t dnode_fill(const struct dnode *dn)
+{
+	uint64_t fill = 0;
+
+	for (unsigned i = 0; i < dn->nblkptr; i++)
+		if (!bp_is_hole(&dn->blkptr[i]))
+			fill += bp_fill(&dn->blkptr[i]);
+	return fill;
+}
+
 static int log_header_decode(const struct dnode *dn, struct ddt_log *log, struct ddt_entry *checkpoint, struct err *e)
 {
 	uint64_t head;
@@ -275,8 +285,8 @@ static int log_header_decode(const struct dnode *dn, struct ddt_log *log, struct
 	log->length = load64(dn->bonus + 8, dn->swapped);
 	log->first_txg = load64(dn->bonus + 16, dn->swapped);
 	key_decode(dn->bonus + 24, dn->swapped, checkpoint);
-	/* no more blocks than the object has: a length from a damaged header must not be followed */
-	if (log->length % dn->datablksz || (log->length && log->length / dn->datablksz > dn->maxblkid + 1))
+	/* a log is dense: a length from a damaged header must not be followed through holes */
+	if (log->length % dn->datablksz || log->length / dn->datablksz > dnode_fill(dn))
 		return err_set(e, -EINVAL, "%s: damaged length", log->name);
 	return 0;
 }
@@ -354,16 +364,6 @@ static int lookup_optional(struct dsl_pool *p, uint64_t zap, const char *name, u
 		return 0;
 	}
 	return err;
-}
-
-static uint64_t dnode_fill(const struct dnode *dn)
-{
-	uint64_t fill = 0;
-
-	for (unsigned i = 0; i < dn->nblkptr; i++)
-		if (!bp_is_hole(&dn->blkptr[i]))
-			fill += bp_fill(&dn->blkptr[i]);
-	return fill;
 }
 
 static int object_load(struct dsl_pool *p, uint64_t stats, struct ddt_object *o, struct err *e)
