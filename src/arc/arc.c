@@ -76,9 +76,8 @@ struct arc {
 	atomic_size_t nwaiting;
 
 	_Atomic(struct arc_pool *) pools; /* grows only */
-	pthread_mutex_t pool_lock;        /* adding to pools, and sleeping on drained */
+	pthread_mutex_t pool_lock;        /* adding to pools, the end of the last flight, sleeping on drained */
 	pthread_cond_t drained;
-	atomic_uint flushers;
 
 	struct counter hit[2][2], io_hit[2][2], miss[2][2];
 	struct counter list_hit[ARC_STATES];
@@ -420,13 +419,24 @@ static struct arc_pool *pool_get(struct arc *a, uint64_t guid)
 	return p;
 }
 
+/* The last one ends under the lock: who waited for it may destroy the cache at once. */
 static void pool_flight_ended(struct arc *a, struct arc_pool *p)
 {
-	if (atomic_fetch_sub(&p->flights, 1) != 1 || atomic_load(&a->flushers) == 0)
-		return;
-	pthread_mutex_lock(&a->pool_lock);
-	pthread_cond_broadcast(&a->drained);
-	pthread_mutex_unlock(&a->pool_lock);
+	uint_fast64_t n = atomic_load(&p->flights);
+
+	while (n > 1)
+		if (atomic_compare_exchange_weak(&p->flights, &n, n - 1))
+			return;
+	SCOPED_LOCK(&a->pool_lock);
+	if (atomic_fetch_sub(&p->flights, 1) == 1)
+		pthread_cond_broadcast(&a->drained);
+}
+
+static void pool_drain(struct arc *a, struct arc_pool *p)
+{
+	SCOPED_LOCK(&a->pool_lock);
+	while (atomic_load(&p->flights) > 0)
+		pthread_cond_wait(&a->drained, &a->pool_lock);
 }
 
 /* --- completion --- */
@@ -834,6 +844,8 @@ void arc_destroy(struct arc *a)
 
 	if (!a)
 		return;
+	for (p = atomic_load(&a->pools); p; p = p->next)
+		pool_drain(a, p);
 	arc_flush(a, 0, 0);
 	BUG_ON(atomic_load(&a->used) != 0);
 	for (unsigned i = 0; i < ARC_SHARDS; i++) {
@@ -857,12 +869,7 @@ void arc_flush_pool(struct arc *a, uint64_t pool_guid)
 	arc_flush(a, pool_guid, 0);
 	if (!p)
 		return;
-	atomic_fetch_add(&a->flushers, 1);
-	pthread_mutex_lock(&a->pool_lock);
-	while (atomic_load(&p->flights) > 0)
-		pthread_cond_wait(&a->drained, &a->pool_lock);
-	pthread_mutex_unlock(&a->pool_lock);
-	atomic_fetch_sub(&a->flushers, 1);
+	pool_drain(a, p);
 	arc_flush(a, pool_guid, 0);
 }
 
