@@ -339,9 +339,16 @@ static void arc_take(struct arc *a, uint64_t bytes)
 	ghosts_trim(a, ARC_MFU_GHOST);
 }
 
-static bool arc_reserve(struct arc *a, uint64_t bytes, bool prefetch)
+/* Prefetches stop where this much is in flight: above half, so that one block of a quarter of the cache can be read
+ * ahead of another. */
+static uint64_t prefetch_limit(uint64_t max)
 {
-	uint64_t max = atomic_load(&a->max), limit = prefetch ? max / 2 : max - max / 4;
+	return max / 2 + max / 8;
+}
+
+static bool arc_reserve(struct arc *a, uint64_t bytes)
+{
+	uint64_t max = atomic_load(&a->max), limit = max - max / 4;
 	uint64_t flying = atomic_load(&a->flying);
 
 	do {
@@ -366,7 +373,7 @@ static void arc_pump(struct arc *a)
 
 		pthread_mutex_lock(&a->wait_lock);
 		n = list_first(&a->waiting);
-		if (n && arc_reserve(a, container_of(n, struct arc_flight, node)->reserved, false)) {
+		if (n && arc_reserve(a, container_of(n, struct arc_flight, node)->reserved)) {
 			f = container_of(n, struct arc_flight, node);
 			list_remove(&a->waiting, n);
 			atomic_fetch_sub(&a->nwaiting, 1);
@@ -380,7 +387,7 @@ static void arc_pump(struct arc *a)
 
 static void flight_admit(struct arc *a, struct arc_flight *f)
 {
-	if (atomic_load(&a->nwaiting) == 0 && arc_reserve(a, f->reserved, false)) {
+	if (atomic_load(&a->nwaiting) == 0 && arc_reserve(a, f->reserved)) {
 		flight_start(f);
 		return;
 	}
@@ -687,7 +694,7 @@ static bool prefetch_has_room(struct arc *a, const struct bp *bp, unsigned flags
 	uint64_t flying = atomic_load(&a->flying);
 
 	return atomic_load(&a->nwaiting) == 0 &&
-	       (flying == 0 || flying + read_bytes(bp, flags) <= atomic_load(&a->max) / 2);
+	       (flying == 0 || flying + read_bytes(bp, flags) <= prefetch_limit(atomic_load(&a->max)));
 }
 
 void arc_read(struct arc *a, struct arc_read *r)

@@ -295,23 +295,21 @@ static void prefetched_blocks_are_there_when_asked_for(void **state)
 	assert_int_equal(st.prefetch_hits, 1);
 }
 
-static void prefetch_takes_no_more_than_half(void **state)
+static void prefetch_leaves_room_for_others(void **state)
 {
 	struct testpool *tp = *state;
 	struct zbookmark zb = {1, 2, 0, 0};
 	struct bp bp[32];
-	unsigned refused = 0;
 
 	for (unsigned i = 0; i < ARRAY_LEN(bp); i++)
 		bp[i] = write_block(tp, MIB, i);
 	for (unsigned i = 0; i < ARRAY_LEN(bp); i++) {
 		struct arc_stats st;
 
-		refused += !arc_prefetch(tp->dp.arc, &tp->zp, &bp[i], &zb, NULL);
+		arc_prefetch(tp->dp.arc, &tp->zp, &bp[i], &zb, NULL);
 		arc_stats(tp->dp.arc, &st);
-		assert_true(st.in_flight <= ARC_MAX_MIN / 2 + MIB);
+		assert_true(st.in_flight <= ARC_MAX_MIN / 8 * 5 + MIB);
 	}
-	(void)refused; /* depends on the speed of the disk */
 }
 
 static void pools_are_flushed_one_by_one(void **state)
@@ -399,7 +397,7 @@ int main(void)
 	    TEST(ghosts_shift_the_balance),
 	    TEST(uncached_reads_leave_nothing_behind),
 	    TEST(prefetched_blocks_are_there_when_asked_for),
-	    TEST(prefetch_takes_no_more_than_half),
+	    TEST(prefetch_leaves_room_for_others),
 	    TEST(pools_are_flushed_one_by_one),
 	    TEST(many_threads_see_the_right_bytes),
 	};
