@@ -8,6 +8,7 @@
  * Submission and completion both run the pump; one thread at a time does (`pumping`), so that disks which complete
  * inside the submission do not recurse.
  */
+#include "base/buf.h"
 #include "base/sync.h"
 #include "vdev/vdev_impl.h"
 
@@ -48,11 +49,9 @@ struct aggregate {
 	struct vdev_queue *q;
 	unsigned class;
 	struct list members; /* by offset */
+	struct buf *gap;     /* bytes between the members land here and are never looked at; NULL: none */
 	struct iovec iov[AGGREGATE_MAX_IOVS];
 };
-
-/* Bytes of gaps between aggregated reads land here and are never looked at. */
-static _Alignas(4096) uint8_t gap_bytes[AGGREGATE_MAX_GAP];
 
 static int io_compare(const struct tree_node *a, const struct tree_node *b)
 {
@@ -188,29 +187,55 @@ static struct disk_req *make_single(struct queue_class *c, struct vdev_read *io)
 	return &io->q.req;
 }
 
+static struct vdev_read *sorted_next(const struct vdev_read *io)
+{
+	struct tree_node *t = tree_next(&io->q.sorted);
+
+	return t ? container_of(t, struct vdev_read, q.sorted) : NULL;
+}
+
+static struct aggregate *aggregate_create(const struct vdev_read *first, const struct vdev_read *last)
+{
+	uint64_t gap = 0;
+
+	for (const struct vdev_read *io = first, *next; io != last; io = next) {
+		next = sorted_next(io);
+		gap = MAX(gap, next->q.req.offset - io_end(io));
+	}
+	struct aggregate *a = malloc(sizeof(*a));
+	if (!a)
+		return NULL;
+	a->gap = gap ? buf_alloc(gap) : NULL;
+	if (gap && !a->gap) {
+		free(a);
+		return NULL;
+	}
+	return a;
+}
+
 static struct disk_req *make_aggregate(struct vdev_queue *q, unsigned class, struct vdev_read *first,
 				       struct vdev_read *last)
 {
 	struct queue_class *c = &q->class[class];
-	struct aggregate *a = malloc(sizeof(*a));
+	struct aggregate *a = aggregate_create(first, last);
 
 	if (!a)
 		return make_single(c, first);
-	memset(&a->req, 0, sizeof(a->req));
 	a->q = q;
 	a->class = class;
 	list_init(&a->members);
-	a->req.op = DISK_READ;
-	a->req.offset = first->q.req.offset;
-	a->req.length = io_end(last) - first->q.req.offset;
-	a->req.iov = a->iov;
-	a->req.done = aggregate_done;
+	a->req = (struct disk_req){
+	    .op = DISK_READ,
+	    .offset = first->q.req.offset,
+	    .length = io_end(last) - first->q.req.offset,
+	    .iov = a->iov,
+	    .done = aggregate_done,
+	};
 	uint64_t at = a->req.offset;
 	for (struct vdev_read *io = first, *next; io; io = next) {
-		struct tree_node *t = io == last ? NULL : tree_next(&io->q.sorted);
-		next = t ? container_of(t, struct vdev_read, q.sorted) : NULL;
+		next = io == last ? NULL : sorted_next(io);
 		if (io->q.req.offset > at)
-			a->iov[a->req.niov++] = (struct iovec){gap_bytes, io->q.req.offset - at};
+			a->iov[a->req.niov++] = (struct iovec){a->gap->data, io->q.req.offset - at};
 		a->iov[a->req.niov++] = (struct iovec){io->data, io->q.req.length};
 		at = io_end(io);
 		class_remove(c, io);
@@ -318,5 +343,6 @@ static void aggregate_done(struct disk_req *r, int err)
 		aggregate_retry(a);
 	else
 		queue_finish(a->q, a->class, &a->members, 0);
+	buf_release(a->gap);
 	free(a);
 }
