@@ -40,6 +40,7 @@ struct vdev_queue {
 	pthread_cond_t idle;
 	struct queue_class class[QUEUE_CLASSES];
 	bool pumping;
+	unsigned plugs;   /* while not 0 reads only gather, to be merged */
 	atomic_uint load; /* waiting and active */
 	_Atomic uint64_t next_offset;
 };
@@ -254,6 +255,8 @@ static struct disk_req *queue_next(struct vdev_queue *q)
 	struct vdev_read *io = class_pick(c, class_limits[class].by_offset), *first = io, *last = io;
 	struct disk_req *r = find_neighbours(&first, &last) > 1 ? make_aggregate(q, (unsigned)class, first, last)
 								: make_single(c, io);
+	counter_add(&q->vd->stats.read_ops, 1);
+	counter_add(&q->vd->stats.read_bytes, r->length);
 	c->active++;
 	c->elevator = r->offset + r->length;
 	atomic_store_explicit(&q->next_offset, r->offset + r->length, memory_order_relaxed);
@@ -270,7 +273,7 @@ static void queue_pump(struct vdev_queue *q)
 		return;
 	}
 	q->pumping = true;
-	while ((r = queue_next(q))) {
+	while (q->plugs == 0 && (r = queue_next(q))) {
 		pthread_mutex_unlock(&q->lock);
 		disk_submit(q->vd->disk, r);
 		pthread_mutex_lock(&q->lock);
@@ -289,6 +292,21 @@ void vdev_queue_submit(struct vdev_queue *q, struct vdev_read *io)
 	atomic_fetch_add_explicit(&q->load, 1, memory_order_relaxed);
 	pthread_mutex_lock(&q->lock);
 	class_insert(&q->class[io->q.class], io, false);
+	pthread_mutex_unlock(&q->lock);
+	queue_pump(q);
+}
+
+void vdev_queue_plug(struct vdev_queue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->plugs++;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void vdev_queue_unplug(struct vdev_queue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->plugs--;
 	pthread_mutex_unlock(&q->lock);
 	queue_pump(q);
 }

@@ -206,7 +206,9 @@ struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_read *io)
 	unsigned width = raidz_width(rz, io->txg);
 	struct geometry g = raidz_geometry(vd, io, width);
 
-	if (width == rz->nchildren && !rz->expanding)
+	/* Rows that have not moved yet lie where they were written, so a block that has none yet is as ever. */
+	bool unmoved = rz->expanding && g.first + g.cols > rz->synced >> vd->ashift;
+	if (width == rz->nchildren - rz->expanding && (!rz->expanding || unmoved))
 		return raidz_map_plain(vd, io, &g);
 	return raidz_map_expanded(vd, io, &g);
 }

@@ -86,8 +86,7 @@ static int stripe_alloc_parity(struct stripe *s)
 
 	if (s->parity[0])
 		return 0;
-	for_each_row(s, r)
-	{
+	for_each_row(s, r) {
 		r->pstart = total;
 		total += r->psize;
 	}
@@ -95,15 +94,15 @@ static int stripe_alloc_parity(struct stripe *s)
 		s->parity[p] = buf_alloc(total);
 		if (!s->parity[p])
 			return -ENOMEM;
-		for_each_row(s, r) r->col[p].data = s->parity[p]->data + r->pstart;
+		for_each_row(s, r)
+			r->col[p].data = s->parity[p]->data + r->pstart;
 	}
 	return 0;
 }
 
 static void row_assess(struct stripe *s, struct stripe_row *r)
 {
-	for_each_col(r, c)
-	{
+	for_each_col(r, c) {
 		enum vdev_quality q = vdev_quality(s->vd->child[c->child], c->offset, s->io->txg);
 		c->err = q == VDEV_QUALITY_NONE ? -ENXIO : 0;
 		c->stale = q == VDEV_QUALITY_STALE;
@@ -134,10 +133,8 @@ static bool row_select_first(struct stripe *s, struct stripe_row *r)
 static void stripe_select_all(struct stripe *s)
 {
 	s->all = true;
-	for_each_row(s, r)
-	{
-		for_each_col(r, c)
-		{
+	for_each_row(s, r) {
+		for_each_col(r, c) {
 			struct vdev *child = s->vd->child[c->child];
 			/* What failed in a mirror may still have a side that was not asked, as it lacks the txg. */
 			bool other_side = c->err && !vdev_is_leaf(child) && vdev_is_readable(child);
@@ -176,17 +173,35 @@ static void col_read(struct stripe *s, const struct stripe_row *r, struct stripe
 	vdev_read(s->vd->child[c->child], &c->io);
 }
 
+static void vdev_plug(struct vdev *vd, void (*plug)(struct vdev_queue *q))
+{
+	for (unsigned i = 0; i < vd->nchildren; i++)
+		vdev_plug(vd->child[i], plug);
+	if (vd->queue)
+		plug(vd->queue);
+}
+
 static void stripe_issue(struct stripe *s)
 {
 	bool parity = false;
 
-	for_each_row(s, r) for (unsigned p = 0; p < s->nparity; p++) parity |= r->col[p].want;
+	for_each_row(s, r)
+		for (unsigned p = 0; p < s->nparity; p++)
+			parity |= r->col[p].want;
 	if (parity && stripe_alloc_parity(s) != 0) {
 		stripe_finish(s, -ENOMEM);
 		return;
 	}
+	bool plug = s->nrows > 2; /* low rows of an expanded raidz: neighbours on every child */
 	atomic_store(&s->pending, 1);
-	for_each_row(s, r) for_each_col(r, c) if (c->want) col_read(s, r, c);
+	if (plug)
+		vdev_plug(s->vd, vdev_queue_plug);
+	for_each_row(s, r)
+		for_each_col(r, c)
+			if (c->want)
+				col_read(s, r, c);
+	if (plug)
+		vdev_plug(s->vd, vdev_queue_unplug);
 	stripe_release(s);
 }
 
@@ -194,7 +209,8 @@ void stripe_read(struct stripe *s)
 {
 	bool enough = true;
 
-	for_each_row(s, r) enough &= row_select_first(s, r);
+	for_each_row(s, r)
+		enough &= row_select_first(s, r);
 	if (!enough)
 		stripe_select_all(s);
 	stripe_issue(s);
@@ -205,7 +221,8 @@ void stripe_read(struct stripe *s)
 /* Which columns are missing or not to be trusted, apart from any suspicion. */
 static void row_mark_bad(const struct stripe *s, struct stripe_row *r)
 {
-	for_each_col(r, c) c->bad = c->size > 0 && (!c->done || (c->stale && !s->trust_stale));
+	for_each_col(r, c)
+		c->bad = c->size > 0 && (!c->done || (c->stale && !s->trust_stale));
 }
 
 static bool row_is_solvable(const struct stripe *s, const struct stripe_row *r)
@@ -223,8 +240,7 @@ static bool stripe_is_solvable(struct stripe *s)
 {
 	bool solvable = true;
 
-	for_each_row(s, r)
-	{
+	for_each_row(s, r) {
 		row_mark_bad(s, r);
 		solvable &= row_is_solvable(s, r);
 	}
@@ -254,8 +270,7 @@ static int row_rebuild(const struct stripe *s, struct stripe_row *r)
 
 static int stripe_rebuild(struct stripe *s)
 {
-	for_each_row(s, r)
-	{
+	for_each_row(s, r) {
 		int err = row_rebuild(s, r);
 		if (err)
 			return err;
@@ -286,8 +301,10 @@ static uint8_t *col_original(const struct stripe *s, const struct stripe_col *c)
 
 static void stripe_restore(struct stripe *s)
 {
-	for_each_row(s, r) for_each_col(r, c) if (c->bad && c->done && !col_is_parity(s, r, c))
-	    memcpy(c->data, col_original(s, c), c->size);
+	for_each_row(s, r)
+		for_each_col(r, c)
+			if (c->bad && c->done && !col_is_parity(s, r, c))
+				memcpy(c->data, col_original(s, c), c->size);
 }
 
 /* Accounts */
@@ -325,19 +342,23 @@ static void stripe_check_parity(struct stripe *s)
 
 	if (!s->parity[0] || !s->io->verify)
 		return;
-	for_each_row(s, r) size = MAX(size, r->psize);
+	for_each_row(s, r)
+		size = MAX(size, r->psize);
 	s->copy = buf_alloc((size_t)size * s->nparity);
 	if (!s->copy)
 		return;
-	for_each_row(s, r) row_check_parity(s, r);
+	for_each_row(s, r)
+		row_check_parity(s, r);
 }
 
 static void stripe_good(struct stripe *s)
 {
 	if (s->original)
-		for_each_row(s, r) for_each_col(r, c) if (c->done && !c->stale && !col_is_parity(s, r, c) &&
-							  memcmp(c->data, col_original(s, c), c->size) != 0)
-		    vdev_count_checksum_error(c->io.from, s->io);
+		for_each_row(s, r)
+			for_each_col(r, c)
+				if (c->done && !c->stale && !col_is_parity(s, r, c) &&
+				    memcmp(c->data, col_original(s, c), c->size) != 0)
+					vdev_count_checksum_error(c->io.from, s->io);
 	if (!(s->io->flags & VDEV_READ_SPECULATIVE))
 		stripe_check_parity(s);
 	stripe_finish(s, 0);
@@ -348,10 +369,8 @@ static void stripe_hopeless(struct stripe *s)
 {
 	bool blamed[UNITS_MAX] = {false};
 
-	for_each_row(s, r)
-	{
-		for_each_col(r, c)
-		{
+	for_each_row(s, r) {
+		for_each_col(r, c) {
 			if (!c->done || blamed[c->child])
 				continue;
 			blamed[c->child] = true;
@@ -366,7 +385,9 @@ static void stripe_unreadable(struct stripe *s)
 {
 	int err = 0;
 
-	for_each_row(s, r) for_each_col(r, c) err = vdev_worse_error(err, c->err);
+	for_each_row(s, r)
+		for_each_col(r, c)
+			err = vdev_worse_error(err, c->err);
 	stripe_finish(s, err ? err : -EIO);
 }
 
@@ -383,10 +404,11 @@ static void search_list_units(struct stripe *s)
 	struct stripe_search *sr = s->search;
 	bool present[UNITS_MAX] = {false};
 
-	for_each_row(s, r)
-	{
+	for_each_row(s, r) {
 		row_mark_bad(s, r);
-		for_each_col(r, c) if (c->size > 0 && !c->bad) present[col_unit(sr, c)] = true;
+		for_each_col(r, c)
+			if (c->size > 0 && !c->bad)
+				present[col_unit(sr, c)] = true;
 	}
 	sr->nunits = 0;
 	for (unsigned i = 0; i < UNITS_MAX; i++)
@@ -442,12 +464,10 @@ static bool search_apply(struct stripe *s)
 	memset(sr->suspected, 0, sizeof(sr->suspected));
 	for (unsigned i = 0; i < sr->k; i++)
 		sr->suspected[sr->unit[sr->comb[i]]] = true;
-	for_each_row(s, r)
-	{
+	for_each_row(s, r) {
 		row_mark_bad(s, r);
 		bool rebuilds = row_rebuilds_data(s, r), parity = false;
-		for_each_col(r, c)
-		{
+		for_each_col(r, c) {
 			if (c->size == 0 || c->bad || !sr->suspected[col_unit(sr, c)])
 				continue;
 			c->bad = true;
@@ -565,8 +585,10 @@ static void stripe_step_first(struct task *t)
 
 static bool stripe_is_complete(const struct stripe *s)
 {
-	for_each_row(s, r) for (unsigned i = s->nparity; i < r->ncols;
-				i++) if (r->col[i].size > 0 && !r->col[i].done) return false;
+	for_each_row(s, r)
+		for (unsigned i = s->nparity; i < r->ncols; i++)
+			if (r->col[i].size > 0 && !r->col[i].done)
+				return false;
 	return true;
 }
 

@@ -406,8 +406,10 @@ void vdev_read(struct vdev *vd, struct vdev_read *io)
 		io->done(io, -ENXIO);
 		return;
 	}
-	counter_add(&vd->stats.read_ops, 1);
-	counter_add(&vd->stats.read_bytes, io->size);
+	if (!vd->queue) { /* of a device what it is really asked for counts */
+		counter_add(&vd->stats.read_ops, 1);
+		counter_add(&vd->stats.read_bytes, io->size);
+	}
 	vd->ops->read(vd, io);
 }
 

@@ -44,6 +44,9 @@ void vdev_count_checksum_error(struct vdev *vd, const struct vdev_read *io);
 struct vdev_queue *vdev_queue_create(struct vdev *vd);
 void vdev_queue_destroy(struct vdev_queue *q);
 void vdev_queue_submit(struct vdev_queue *q, struct vdev_read *io);
+/* Between these two reads only gather: for whoever submits many neighbours at once. They nest. */
+void vdev_queue_plug(struct vdev_queue *q);
+void vdev_queue_unplug(struct vdev_queue *q);
 /* Requests waiting and running, plus one when `offset` does not continue the last one. */
 unsigned vdev_queue_load(const struct vdev_queue *q, uint64_t offset);
 
