@@ -37,7 +37,7 @@ static bool check_is_needed(const struct nvlist *config, const struct uberblock 
 
 	if (ub->mmp_magic == 0 || ub->mmp_delay == 0 || state == POOL_STATE_DESTROYED)
 		return false;
-	return !(state == POOL_STATE_EXPORTED && host == os_hostid());
+	return !(state == POOL_STATE_EXPORTED && host != 0 && host == os_hostid());
 }
 
 static int best_again(struct spa_loader *ld, struct uberblock *out, struct err *e)
