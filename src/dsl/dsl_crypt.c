@@ -66,8 +66,7 @@ void dsl_keystore_destroy(struct dsl_keystore *ks)
 
 static struct wrapping_key *wrapping_key_find_locked(struct dsl_keystore *ks, uint64_t root)
 {
-	list_for_each(&ks->wrapping_keys, n)
-	{
+	list_for_each(&ks->wrapping_keys, n) {
 		struct wrapping_key *w = container_of(n, struct wrapping_key, node);
 
 		if (w->root == root)
@@ -78,8 +77,7 @@ static struct wrapping_key *wrapping_key_find_locked(struct dsl_keystore *ks, ui
 
 static struct data_key *data_key_find_locked(struct dsl_keystore *ks, uint64_t key_object)
 {
-	list_for_each(&ks->data_keys, n)
-	{
+	list_for_each(&ks->data_keys, n) {
 		struct data_key *k = container_of(n, struct data_key, node);
 
 		if (k->key_object == key_object)
@@ -371,15 +369,13 @@ static int keystore_take(struct dsl_keystore *ks, uint64_t root, struct wrapping
 	*w = wrapping_key_find_locked(ks, root);
 	if (!*w)
 		return -EACCES;
-	list_for_each(&ks->data_keys, n)
-	{
+	list_for_each(&ks->data_keys, n) {
 		struct data_key *k = container_of(n, struct data_key, node);
 
 		if (k->root == root && crypt_key_is_shared(k->key))
 			return -EBUSY;
 	}
-	list_for_each_safe(&ks->data_keys, m)
-	{
+	list_for_each_safe(&ks->data_keys, m) {
 		if (container_of(m, struct data_key, node)->root != root)
 			continue;
 		list_remove(&ks->data_keys, m);

@@ -243,7 +243,8 @@ static void index_grow(struct nvlist *l)
 	free(l->bucket);
 	l->nbuckets = l->nbuckets ? l->nbuckets * 4 : INDEX_AT * 4;
 	l->bucket = xcalloc(l->nbuckets, sizeof(*l->bucket));
-	list_for_each(&l->pairs, n) index_add(l, pair_of(n));
+	list_for_each(&l->pairs, n)
+		index_add(l, pair_of(n));
 }
 
 static void index_drop(struct nvlist *l, struct nvpair *p)

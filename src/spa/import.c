@@ -46,8 +46,7 @@ static int register_pool(uint64_t guid, const char *name, struct err *e)
 		list_init(&registry);
 		registry_ready = true;
 	}
-	list_for_each(&registry, n)
-	{
+	list_for_each(&registry, n) {
 		r = container_of(n, struct registered, node);
 		if (r->guid == guid)
 			return err_set(e, -EEXIST, "the pool is already imported as '%s'", r->name);
@@ -65,8 +64,7 @@ static void unregister_pool(uint64_t guid)
 {
 	SCOPED_LOCK(&registry_lock);
 
-	list_for_each_safe(&registry, n)
-	{
+	list_for_each_safe(&registry, n) {
 		struct registered *r = container_of(n, struct registered, node);
 
 		if (r->guid == guid) {

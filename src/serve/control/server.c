@@ -310,7 +310,8 @@ void control_server_stop(struct control_server *s)
 	pthread_join(s->thread, NULL);
 	unlink(s->path);
 	pthread_mutex_lock(&s->lock);
-	list_for_each(&s->connections, n) shutdown(container_of(n, struct connection, node)->fd, SHUT_RD);
+	list_for_each(&s->connections, n)
+		shutdown(container_of(n, struct connection, node)->fd, SHUT_RD);
 	while (!list_is_empty(&s->connections))
 		pthread_cond_wait(&s->gone, &s->lock);
 	pthread_mutex_unlock(&s->lock);

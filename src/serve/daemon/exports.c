@@ -30,8 +30,7 @@ static void export_close(void *ctx, struct zvol *zv)
 
 	/* The pool is still there: an export waits for its clients to be gone. */
 	pthread_mutex_lock(&d->lock);
-	list_for_each(&d->pools, n)
-	{
+	list_for_each(&d->pools, n) {
 		struct pool *q = container_of(n, struct pool, node);
 
 		if (q->spa && q->spa->dsl == zv->ds->pool)

@@ -17,7 +17,9 @@ static bool dataset_is_mounted(void *arg, uint64_t dataset)
 	struct tarn_daemon *d = p->daemon;
 	SCOPED_LOCK(&d->lock);
 
-	list_for_each(&p->mounts, n) if (container_of(n, struct mount, node)->dataset == dataset) return true;
+	list_for_each(&p->mounts, n)
+		if (container_of(n, struct mount, node)->dataset == dataset)
+			return true;
 	return false;
 }
 
@@ -37,8 +39,7 @@ static void mount_link(struct mount *m)
 
 static struct mount *mount_find_locked(struct pool *p, const char *what)
 {
-	list_for_each(&p->mounts, n)
-	{
+	list_for_each(&p->mounts, n) {
 		struct mount *m = container_of(n, struct mount, node);
 
 		if (strcmp(m->name, what) == 0 || strcmp(m->dir, what) == 0)
@@ -412,8 +413,7 @@ static struct mount *mount_claim(struct tarn_daemon *d, const char *what)
 {
 	SCOPED_LOCK(&d->lock);
 
-	list_for_each(&d->pools, n)
-	{
+	list_for_each(&d->pools, n) {
 		struct mount *m = mount_find_locked(container_of(n, struct pool, node), what);
 
 		if (m && m->fuse && !m->ending) {
@@ -474,12 +474,11 @@ static size_t mounts_copy(struct tarn_daemon *d, struct mount_copy **out)
 	size_t n = 0, max = 0;
 	SCOPED_LOCK(&d->lock);
 
-	list_for_each(&d->pools, pn) max += container_of(pn, struct pool, node)->mounts.len;
-	*out = xcalloc(max + 1, sizeof(**out));
 	list_for_each(&d->pools, pn)
-	{
-		list_for_each(&container_of(pn, struct pool, node)->mounts, mn)
-		{
+		max += container_of(pn, struct pool, node)->mounts.len;
+	*out = xcalloc(max + 1, sizeof(**out));
+	list_for_each(&d->pools, pn) {
+		list_for_each(&container_of(pn, struct pool, node)->mounts, mn) {
 			struct mount *m = container_of(mn, struct mount, node);
 
 			if (m->fuse)

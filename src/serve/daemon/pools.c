@@ -26,8 +26,7 @@ static size_t pool_name_len(const char *name)
 
 static struct pool *pool_find_locked(struct tarn_daemon *d, const char *name, size_t len)
 {
-	list_for_each(&d->pools, n)
-	{
+	list_for_each(&d->pools, n) {
 		struct pool *p = container_of(n, struct pool, node);
 
 		if (strlen(p->name) == len && memcmp(p->name, name, len) == 0)
@@ -77,8 +76,7 @@ size_t pools_hold_all(struct tarn_daemon *d, struct pool ***out)
 	SCOPED_LOCK(&d->lock);
 
 	*out = xcalloc(d->pools.len + 1, sizeof(**out));
-	list_for_each(&d->pools, node)
-	{
+	list_for_each(&d->pools, node) {
 		struct pool *p = container_of(node, struct pool, node);
 
 		if (!p->spa || p->exporting)
@@ -123,8 +121,7 @@ static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, 
 {
 	SCOPED_LOCK(&d->lock);
 
-	list_for_each(&d->pools, n)
-	{
+	list_for_each(&d->pools, n) {
 		struct pool *p = container_of(n, struct pool, node);
 
 		if (p->guid == guid)

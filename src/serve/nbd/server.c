@@ -191,8 +191,7 @@ static unsigned out_gather(struct nbd_conn *c, struct iovec *iov, unsigned max)
 {
 	unsigned n = 0;
 
-	list_for_each(&c->out, node)
-	{
+	list_for_each(&c->out, node) {
 		struct nbd_out *o = container_of(node, struct nbd_out, node);
 
 		for (unsigned i = o->at; i < o->niov && n < max; i++)
@@ -580,8 +579,7 @@ static unsigned conns_using(struct nbd_server *s, const char *pool, bool close_t
 {
 	unsigned count = 0;
 
-	list_for_each(&s->conns, n)
-	{
+	list_for_each(&s->conns, n) {
 		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
 
 		pthread_mutex_lock(&c->lock);

@@ -164,8 +164,7 @@ static void list_keeps_order_through_removal_and_splice(void **state)
 	list_splice(&a, &b);
 	assert_true(list_is_empty(&b));
 	assert_int_equal(a.len, 4);
-	list_for_each_safe(&a, n)
-	{
+	list_for_each_safe(&a, n) {
 		assert_int_equal(container_of(n, struct item, node)->v, seen);
 		seen++;
 		list_remove(&a, n);
