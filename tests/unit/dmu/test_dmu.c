@@ -304,6 +304,39 @@ static void enormous_files_of_holes_end_at_once(void **state)
 	}
 }
 
+/* Any bytes in a dnode: every way to read it ends, without harm. */
+static void hostile_dnodes_do_no_harm(void **state)
+{
+	struct world *w = *state;
+	uint8_t good[512], phys[512];
+	unsigned accepted = 0;
+	uint32_t seed = 99;
+
+	tp_dnode(w->tp, good, TP_FILE, w->file.bp, FILE_BLOCKS, BLOCK, 10, 1);
+	for (unsigned i = 0; i < 3000; i++) {
+		uint8_t byte[100];
+		uint64_t offset;
+		struct dnode *dn;
+		struct bp bp;
+
+		memcpy(phys, good, sizeof(phys));
+		for (unsigned j = 0; j < 1 + i % 4; j++) {
+			seed = seed * 1664525 + 1013904223;
+			phys[(seed >> 8) % (j % 2 ? 192 : 32)] = (uint8_t)(seed >> 24);
+		}
+		if (dnode_decode(phys, sizeof(phys), false, &dn))
+			continue;
+		accepted++;
+		dn->os = w->os;
+		offset = (uint64_t)seed << (seed % 32);
+		dmu_read(dn, offset, byte, sizeof(byte), 0);
+		dmu_next_offset(dn, &offset, i % 2);
+		dmu_block_pointer(dn, i % 5, offset, &bp);
+		dnode_release(dn);
+	}
+	assert_true(accepted > 100);
+}
+
 /* --- read-ahead --- */
 
 static unsigned device_blocks_of(struct world *w, const uint64_t *block, unsigned n)
@@ -432,6 +465,7 @@ int main(void)
 	    TEST_SWAPPED(next_offset_agrees_with_the_data),
 	    TEST(pointers_of_all_levels_are_given_out),
 	    TEST(enormous_files_of_holes_end_at_once),
+	    TEST(hostile_dnodes_do_no_harm),
 	    TEST(streams_of_all_kinds_are_read_ahead),
 	    TEST(traversal_visits_every_block_once_in_order),
 	    TEST_SWAPPED(traversal_visits_every_block_once_in_order),
