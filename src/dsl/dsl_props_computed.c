@@ -419,7 +419,8 @@ static int get_master_node(struct props_request *r, const char *key, uint64_t fa
 	struct objset *os;
 	int err;
 
-	if (r->type != DSL_FILESYSTEM)
+	/* What is being received has no such properties yet. */
+	if (r->type != DSL_FILESYSTEM || (r->ds->flags & DSL_DS_INCONSISTENT))
 		return -ENOENT;
 	err = props_request_objset(r, &os);
 	if (err)
