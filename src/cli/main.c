@@ -36,10 +36,6 @@ static int run_daemon_info(int argc, char **argv);
 static const struct cli_command tarn_commands[] = {
     {"zpool", cli_zpool, "COMMAND ...", "pools, as zpool(8)"},
     {"zfs", cli_zfs, "COMMAND ...", "file systems and volumes, as zfs(8)"},
-    {"zdb", cli_zdb, "[OPTIONS] [POOL[/DATASET]] [OBJECT]...",
-     "look inside a pool's devices, as zdb(8); needs no daemon"},
-    {"extract", cli_extract, "[OPTIONS] POOL/FS[@SNAP][:PATH]... DESTINATION",
-     "copy files, trees or a volume out of a pool's devices; needs no daemon and no mount"},
     {"mount", cli_mount, "[-o OPTIONS] POOL/FS[@SNAP] DIRECTORY", "mount a file system or snapshot at a directory"},
     {"info", run_daemon_info, "", "show the daemon's state, sockets and cache"},
     {"stop", run_stop, "[-f]", "export all pools and end the daemon"},
@@ -93,7 +89,7 @@ static int run_daemon_info(int argc, char **argv)
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
-} names[] = {{"zpool", cli_zpool}, {"zfs", cli_zfs}, {"zdb", cli_zdb}, {"mount.tarn", cli_mount}};
+} names[] = {{"zpool", cli_zpool}, {"zfs", cli_zfs}, {"mount.tarn", cli_mount}};
 
 int main(int argc, char **argv)
 {

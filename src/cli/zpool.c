@@ -1,0 +1,246 @@
+#include "cli/zpool.h"
+
+#include <unistd.h>
+
+#define REFUSED(word, usage)                                                                                           \
+	{                                                                                                              \
+		word, zpool_refuse, usage, "changes a pool: not in this version, which reads pools"                    \
+	}
+
+const struct cli_command zpool_commands[] = {
+    {"import", zpool_import,
+     "[-d DIR|DEVICE]... [-c CACHEFILE] [-D] | [-d DIR|DEVICE]... [-c CACHEFILE] [-DflmNt] [-F [-nX]] [-T TXG] [-o "
+     "OPTIONS] [-R ROOT] "
+     "[--rewind-to-checkpoint] -a | POOL|ID [NEWPOOL]",
+     "list pools that can be imported, or import them"},
+    {"export", zpool_export, "[-f] -a | POOL...", "give pools back: unmount, end exports, close devices"},
+    {"list", zpool_list,
+     "[-gHLpPv] [-j [--json-int] [--json-pool-key-guid]] [-o PROPERTY[,...]] [-T d|u] [POOL]... [INTERVAL [COUNT]]",
+     "list pools with their space and health"},
+    {"status", zpool_status,
+     "[-DegiLPpstvx] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [-T d|u] [POOL]... [INTERVAL "
+     "[COUNT]]",
+     "show health, devices and errors of pools"},
+    {"get", zpool_get,
+     "[-Hp] [-j [--json-int] [--json-pool-key-guid]] [-o all|FIELD[,...]] all|PROPERTY[,...] [POOL "
+     "[VDEV|all-vdevs]...]",
+     "show properties of pools and their devices"},
+    {"history", zpool_history, "[-il] [POOL]...", "show the commands that made a pool what it is"},
+    REFUSED("create", "POOL VDEV..."),
+    REFUSED("destroy", "POOL"),
+    REFUSED("add", "POOL VDEV..."),
+    REFUSED("remove", "POOL DEVICE..."),
+    REFUSED("labelclear", "DEVICE"),
+    REFUSED("checkpoint", "POOL"),
+    REFUSED("online", "POOL DEVICE..."),
+    REFUSED("offline", "POOL DEVICE..."),
+    REFUSED("clear", "POOL [DEVICE]..."),
+    REFUSED("attach", "POOL DEVICE NEW"),
+    REFUSED("detach", "POOL DEVICE"),
+    REFUSED("replace", "POOL DEVICE [NEW]"),
+    REFUSED("split", "POOL NEWPOOL"),
+    REFUSED("initialize", "POOL [DEVICE]..."),
+    REFUSED("trim", "POOL [DEVICE]..."),
+    REFUSED("scrub", "POOL..."),
+    REFUSED("resilver", "POOL..."),
+    REFUSED("condense", "POOL..."),
+    REFUSED("upgrade", "[POOL]..."),
+    REFUSED("set", "PROPERTY=VALUE POOL"),
+    REFUSED("sync", "[POOL]..."),
+    REFUSED("reguid", "POOL"),
+    REFUSED("reopen", "[POOL]..."),
+    REFUSED("prefetch", "POOL"),
+    {NULL, NULL, NULL, NULL},
+};
+
+int zpool_refuse(int argc, char **argv)
+{
+	const char *name = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+
+	fprintf(stderr, "cannot %s%s%s%s: pools are imported read-only; this version of tarn does not write them\n",
+		argv[0], name ? " '" : "", name ? name : "", name ? "'" : "");
+	return CLI_ERROR;
+}
+
+int cli_zpool(int argc, char **argv)
+{
+	return cli_dispatch("zpool", zpool_commands, argc, argv);
+}
+
+/* ---- export ---- */
+
+static int export_one(const char *name, bool force)
+{
+	autonv struct nvlist *args = nvlist_create();
+	struct err e = ERR_INIT;
+
+	nvlist_add_string(args, "name", name);
+	nvlist_add_boolean_value(args, "force", force);
+	return cli_ask("pool.export", args, NULL, NULL, NULL, &e) ? cli_fail("export", name, &e) : CLI_OK;
+}
+
+static int export_all(bool force)
+{
+	struct cli_items pools;
+	struct err e = ERR_INIT;
+	int failed = CLI_OK;
+
+	if (cli_ask_items("pool.list", NULL, &pools, &e))
+		return cli_fail("list pools", NULL, &e);
+	for (size_t i = 0; i < pools.n; i++)
+		if (export_one(nvlist_string_or(pools.item[i], "name", ""), force))
+			failed = CLI_ERROR;
+	cli_items_free(&pools);
+	return failed;
+}
+
+int zpool_export(int argc, char **argv)
+{
+	bool all = false, force = false;
+	int opt, failed = CLI_OK;
+
+	while ((opt = getopt(argc, argv, "afF")) != -1) {
+		if (opt == 'a')
+			all = true;
+		else if (opt == 'f' || opt == 'F')
+			force = true;
+		else
+			return cli_usage("zpool", zpool_commands, "export", NULL);
+	}
+	if (all ? optind < argc : optind >= argc)
+		return cli_usage("zpool", zpool_commands, "export",
+				 all ? "too many arguments" : "missing pool argument");
+	if (all)
+		return export_all(force);
+	for (int i = optind; i < argc; i++)
+		if (export_one(argv[i], force))
+			failed = CLI_ERROR;
+	return failed;
+}
+
+/* ---- shared ---- */
+
+char *zpool_row_name(const struct nvlist *row, const char *key, const struct zpool_style *st)
+{
+	const char *name = nvlist_string_or(row, "name", key), *path = nvlist_string_or(row, "path", NULL);
+	char *real;
+
+	if (st->guid && nvlist_exists(row, "guid"))
+		return xasprintf("%llu", (unsigned long long)nvlist_u64_or(row, "guid", 0));
+	if (st->follow && path && (real = realpath(path, NULL))) {
+		char *shown = xstrdup(!st->path && strncmp(real, "/dev/", 5) == 0 ? real + 5 : real);
+
+		free(real);
+		return shown;
+	}
+	return xstrdup(st->path && path && name[0] != '/' && !nvlist_exists(row, "was") ? path : name);
+}
+
+struct zpool_value zpool_value_of(const struct nvlist *props, const char *name)
+{
+	struct zpool_value v = {NULL, "-", false, 0};
+	struct nvlist *p;
+
+	if (nvlist_list(props, name, &p))
+		return v;
+	v.exact = nvlist_string_or(p, "value", NULL);
+	v.source = nvlist_string_or(p, "source", "-");
+	v.has_number = nvlist_u64(p, "number", &v.number) == 0;
+	return v;
+}
+
+/* How numbers are shown to people; all others are text already. */
+static const struct {
+	const char *name;
+	enum { SHOW_BYTES, SHOW_BYTES_DASH, SHOW_PERCENT, SHOW_RATIO } show;
+} value_shows[] = {
+    {"size", SHOW_BYTES},
+    {"allocated", SHOW_BYTES},
+    {"free", SHOW_BYTES},
+    {"checkpoint", SHOW_BYTES_DASH},
+    {"expandsize", SHOW_BYTES_DASH},
+    {"freeing", SHOW_BYTES},
+    {"leaked", SHOW_BYTES},
+    {"bclonesaved", SHOW_BYTES},
+    {"bcloneused", SHOW_BYTES},
+    {"dedup_table_size", SHOW_BYTES},
+    {"dedupused", SHOW_BYTES},
+    {"dedupsaved", SHOW_BYTES},
+    {"capacity", SHOW_PERCENT},
+    {"fragmentation", SHOW_PERCENT},
+    {"dedupratio", SHOW_RATIO},
+    {"bcloneratio", SHOW_RATIO},
+    {"asize", SHOW_BYTES},
+    {"psize", SHOW_BYTES},
+    {"bootsize", SHOW_BYTES_DASH},
+    {"read_bytes", SHOW_BYTES},
+    {"write_bytes", SHOW_BYTES},
+    {"usable", SHOW_BYTES},
+    {"available", SHOW_BYTES},
+};
+
+char *zpool_value_show(const char *name, const struct zpool_value *v, bool parsable)
+{
+	char text[SIZE_TEXT];
+
+	if (!v->exact)
+		return xstrdup("-");
+	if (parsable)
+		return xstrdup(v->exact);
+	for (size_t i = 0; i < ARRAY_LEN(value_shows); i++) {
+		if (strcmp(value_shows[i].name, name) || v->exact[0] < '0' || v->exact[0] > '9')
+			continue;
+		if (value_shows[i].show == SHOW_PERCENT)
+			return xasprintf("%s%%", v->exact);
+		if (value_shows[i].show == SHOW_RATIO)
+			return xasprintf("%sx", v->exact);
+		if (value_shows[i].show == SHOW_BYTES_DASH && strcmp(v->exact, "0") == 0)
+			return xstrdup("-");
+		size_print(strtoull(v->exact, NULL, 10), true, text);
+		return xstrdup(text);
+	}
+	return xstrdup(v->exact);
+}
+
+void zpool_time_print(char kind)
+{
+	time_t now = time(NULL);
+	char text[64];
+	struct tm tm;
+
+	if (kind == 'u')
+		printf("%lld\n", (long long)now);
+	if (kind != 'd')
+		return;
+	localtime_r(&now, &tm);
+	strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Z %Y", &tm);
+	puts(text);
+}
+
+static bool is_number(const char *text)
+{
+	return text[0] && !text[strspn(text, "0123456789")];
+}
+
+void zpool_interval_parse(int *argc, char **argv, int first, unsigned *interval, unsigned *count)
+{
+	int numbers = 0;
+
+	while (numbers < 2 && *argc - 1 - numbers >= first && is_number(argv[*argc - 1 - numbers]))
+		numbers++;
+	*interval = numbers ? (unsigned)strtoul(argv[*argc - numbers], NULL, 10) : 0;
+	*count = numbers == 2 ? (unsigned)strtoul(argv[*argc - 1], NULL, 10) : 0;
+	*argc -= numbers;
+}
+
+bool zpool_interval_next(unsigned interval, unsigned *count)
+{
+	if (!interval || *count == 1 || cli_interrupted)
+		return false;
+	if (*count)
+		--*count;
+	fflush(stdout);
+	sleep(interval);
+	putchar('\n');
+	return !cli_interrupted;
+}

@@ -1,0 +1,55 @@
+/*
+ * cli/zpool.h: what the files of the zpool command share.
+ */
+#ifndef CLI_ZPOOL_H
+#define CLI_ZPOOL_H
+
+#include "cli/cli.h"
+
+extern const struct cli_command zpool_commands[];
+
+int zpool_import(int argc, char **argv);
+int zpool_export(int argc, char **argv);
+int zpool_list(int argc, char **argv);
+int zpool_status(int argc, char **argv);
+int zpool_get(int argc, char **argv);
+int zpool_history(int argc, char **argv);
+/* Every word that would write. */
+int zpool_refuse(int argc, char **argv);
+
+/* How vdevs are called and numbers printed. */
+struct zpool_style {
+	bool guid, path, follow; /* -g -P -L */
+	bool parsable;           /* -p */
+};
+/* A row's name in that style; malloc'd. key: its name in the status. */
+char *zpool_row_name(const struct nvlist *row, const char *key, const struct zpool_style *st);
+
+/* The rows of a status or of an import configuration, as `zpool status` prints them (config:). counters: READ WRITE
+ * CKSUM are shown. */
+struct zpool_config_options {
+	struct zpool_style style;
+	bool counters, slow, initialize, trim, unhealthy_only;
+};
+void zpool_config_print(const struct nvlist *status, const struct zpool_config_options *o, FILE *out);
+/* "status:", "action:" and "see:" lines, long texts folded after a TAB. */
+void zpool_reason_print(const struct nvlist *status, FILE *out);
+
+/* Property of a pool or vdev in the form { value, source, number }. */
+struct zpool_value {
+	const char *exact, *source;
+	bool has_number;
+	uint64_t number;
+};
+struct zpool_value zpool_value_of(const struct nvlist *props, const char *name);
+/* Value for people or exact; malloc'd. */
+char *zpool_value_show(const char *name, const struct zpool_value *v, bool parsable);
+/* -T d|u: the line before a report. */
+void zpool_time_print(char kind);
+
+/* Takes trailing INTERVAL [COUNT] off the arguments; interval 0: report once. */
+void zpool_interval_parse(int *argc, char **argv, int first, unsigned *interval, unsigned *count);
+/* Waits before the next report; false when there is none. count 0: for ever. */
+bool zpool_interval_next(unsigned interval, unsigned *count);
+
+#endif
