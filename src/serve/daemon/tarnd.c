@@ -155,10 +155,10 @@ static int daemon_run(const struct daemon_options *o, int ready_fd, int pid_fd, 
 	err = daemon_start(&d, o, &control, e);
 	if (!err) {
 		pidfile_write(pid_fd);
-		log_info("tarnd " TARN_VERSION " serves in %s, cache at most %" PRIu64 " MiB", os_rundir(),
-			 o->arc_max >> 20);
 		if (ready_fd >= 0)
 			daemon_detach(ready_fd);
+		log_info("tarnd " TARN_VERSION " serves in %s, cache at most %" PRIu64 " MiB", os_rundir(),
+			 o->arc_max >> 20);
 		service_notify("READY=1");
 		do
 			sigwait(&stop, &sig);
