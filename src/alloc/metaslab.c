@@ -17,7 +17,7 @@ void metaslab_bounds(const struct vdev *top, uint64_t m, uint64_t *start, uint64
 
 	*start = m << top->ms_shift;
 	if (top->kind == VDEV_DRAID) {
-		uint64_t row = vdev_min_alloc(top);
+		uint64_t row = vdev_psize_to_asize(top, vdev_min_alloc(top), 0);
 		*start = ROUND_UP(*start, row);
 		*size = *start < end ? ROUND_DOWN(end - *start, row) : 0;
 	} else {

@@ -346,7 +346,9 @@ uint64_t vdev_deflate_ratio(const struct vdev *top)
 
 uint64_t vdev_min_alloc(const struct vdev *top)
 {
-	return vdev_psize_to_asize(top, UINT64_C(1) << top->ashift, 0);
+	uint64_t ndata = top->kind == VDEV_DRAID ? nvlist_u64_or(top->config, "draid_ndata", 1) : 1;
+
+	return ndata << top->ashift;
 }
 
 /* Reads */

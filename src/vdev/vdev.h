@@ -151,6 +151,7 @@ const char *vdev_state_name(const struct vdev *vd); /* ONLINE, DEGRADED, ... as 
 uint64_t vdev_psize_to_asize(const struct vdev *top, uint64_t psize, uint64_t txg);
 /* floor(131072 / (asize(131072) / 512)): 512 for disks and mirrors (06, 1.7). */
 uint64_t vdev_deflate_ratio(const struct vdev *top);
+/* Smallest stored size of a block (label key min_alloc): a sector; for dRAID the data of a row. */
 uint64_t vdev_min_alloc(const struct vdev *top);
 
 /*

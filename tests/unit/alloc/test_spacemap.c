@@ -70,11 +70,47 @@ static void entries_that_overflow_or_are_cut_are_refused(void **state)
 	str_free(&out);
 }
 
+/* The example of 7.3: 9 children, d4 p1 S2, ashift 12, metaslab shift 27. */
+static void metaslabs_of_draid_are_whole_rows(void **state)
+{
+	autonv struct nvlist *nv = nvlist_create();
+	struct nvlist *leaf[9];
+	struct vdev *vd;
+	uint64_t start, size;
+
+	(void)state;
+	nvlist_add_string(nv, "type", "draid");
+	nvlist_add_u64(nv, "guid", 1);
+	nvlist_add_u64(nv, "ashift", 12);
+	nvlist_add_u64(nv, "asize", 1509949440);
+	nvlist_add_u64(nv, "metaslab_shift", 27);
+	nvlist_add_u64(nv, "nparity", 1);
+	nvlist_add_u64(nv, "draid_ndata", 4);
+	nvlist_add_u64(nv, "draid_nspares", 2);
+	nvlist_add_u64(nv, "draid_ngroups", 7);
+	for (unsigned i = 0; i < 9; i++) {
+		leaf[i] = nvlist_create();
+		nvlist_add_string(leaf[i], "type", "disk");
+		nvlist_add_u64(leaf[i], "guid", 2 + i);
+	}
+	nvlist_add_lists(nv, "children", leaf, 9);
+	for (unsigned i = 0; i < 9; i++)
+		nvlist_destroy(leaf[i]);
+	assert_int_equal(vdev_tree_create(nv, &vd, NULL), 0);
+	assert_int_equal(vdev_min_alloc(vd), 4 << 12);
+	metaslab_bounds(vd, 1, &start, &size);
+	assert_int_equal(start, 0x8002000);
+	assert_int_equal(size % (5 << 12), 0);
+	assert_in_range(start + size, 0x10000000 - (5 << 12) + 1, 0x10000000);
+	vdev_tree_destroy(vd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(entries_of_every_form_are_decoded_in_both_orders),
 	    cmocka_unit_test(entries_that_overflow_or_are_cut_are_refused),
+	    cmocka_unit_test(metaslabs_of_draid_are_whole_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
