@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}-deb
-version=$(sed -n "s/^project(.*version: '\([^']*\)'.*/\1/p" meson.build)
+version=$(sed -n "s/^project(.*, version: '\([^']*\)'.*/\1/p" meson.build)
 arch=$(dpkg --print-architecture)
 root=$PWD/$build/package
 
@@ -14,8 +14,8 @@ mkdir -p "$root/DEBIAN" "$root/usr/share/doc/tarn"
 cp LICENSE "$root/usr/share/doc/tarn/copyright"
 
 # The libraries that the programs name, as the packages that hold them.
-depends=$(find "$root/usr/bin" "$root/usr/sbin" -type f -exec objdump -p {} + | awk '$1 == "NEEDED" { print $2 }' | sort -u |
-	while read -r lib; do dpkg-query -S "*/$lib" 2>/dev/null | grep -v ^diversion | head -n 1; done |
+depends=$(find "$root" -type f -path '*bin/*' -exec objdump -p {} + | awk '$1 == "NEEDED" { print $2 }' | sort -u |
+	while read -r lib; do dpkg-query -S "*/$(gcc -print-multiarch)/$lib" 2>/dev/null | grep -v ^diversion | head -n 1; done |
 	cut -d: -f1 | sort -u | paste -sd, | sed 's/,/, /g')
 cat >"$root/DEBIAN/control" <<END
 Package: tarn
