@@ -216,11 +216,12 @@ static void strays_note(struct assembly *a, const struct nvlist *root)
 	}
 }
 
-/* Notes of devices in this pool, and of those that nothing else claims. */
+/* Notes on devices of this pool, and on those of none. */
 static void device_notes_copy(struct assembly *a)
 {
-	for (size_t i = 0; i < a->all->notes.n; i++)
-		strings_add(&a->notes, xstrdup(a->all->notes.s[i]));
+	for (size_t i = 0; i < a->all->nnotes; i++)
+		if (a->all->note[i].pool_guid == 0 || a->all->note[i].pool_guid == a->pool_guid)
+			strings_add(&a->notes, xstrdup(a->all->note[i].text));
 }
 
 /* guid (hex) -> path of everything found that this pool may use; the trusted configuration is opened with it. */

@@ -265,6 +265,22 @@ static int name_check(const char *name, struct err *e)
 	return strcmp(name, "log") == 0 ? err_set(e, -EINVAL, "pool name 'log' is reserved") : 0;
 }
 
+/* -o: nothing can be stored in a pool that is opened read-only; what asks for just that is taken. */
+static int props_check(const struct nvlist *props, struct err *e)
+{
+	for (const struct nvpair *p = props ? nvlist_first(props) : NULL; p; p = nvlist_next(props, p)) {
+		const char *name = nvpair_name(p), *value = nvpair_string(p, 0);
+
+		if (strcmp(name, "cachefile") == 0 || strcmp(name, "altroot") == 0)
+			continue;
+		if (strcmp(name, "readonly") != 0)
+			return err_set(e, -EROFS, "property %s cannot be set: the pool is opened read-only", name);
+		if (strcmp(value, "on") != 0)
+			return err_set(e, -EROFS, "readonly=%s: pools can be opened read-only only", value);
+	}
+	return 0;
+}
+
 static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
 {
 	const char *name = args->new_name ? args->new_name : nvlist_string_or(args->config, "name", "");
@@ -275,12 +291,15 @@ static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
 		err_set(e, -EINVAL, "the configuration has no pool guid");
 		return NULL;
 	}
-	if (name_check(name, e) || register_pool(guid, name, e))
+	if (name_check(name, e) || props_check(args->props, e) || register_pool(guid, name, e))
 		return NULL;
 	spa = spa_create();
 	spa->guid = guid;
 	snprintf(spa->name, sizeof(spa->name), "%s", name);
-	spa->altroot = args->altroot ? xstrdup(args->altroot) : NULL;
+	if (args->altroot || (args->props && nvlist_exists(args->props, "altroot")))
+		spa->altroot = xstrdup(args->altroot ? args->altroot : nvlist_string_or(args->props, "altroot", ""));
+	if (args->props && nvlist_exists(args->props, "cachefile"))
+		nvlist_add_string(spa->load_info, "cachefile", nvlist_string_or(args->props, "cachefile", ""));
 	spa->temporary_name = args->temporary_name;
 	return spa;
 }
@@ -298,7 +317,8 @@ static struct spa_job *job_create(const struct spa_import *args, struct spa *spa
 	return job;
 }
 
-static void dry_run_report(struct spa *spa, struct err *e)
+/* What a rewind would come to, as a note: the caller looks and exports. */
+static void dry_run_note(struct spa *spa)
 {
 	time_t t = (time_t)spa->uberblock.timestamp;
 	char date[64] = "";
@@ -306,8 +326,8 @@ static void dry_run_report(struct spa *spa, struct err *e)
 
 	if (localtime_r(&t, &tm))
 		strftime(date, sizeof(date), "%a %b %e %H:%M:%S %Y", &tm);
-	err_set(e, 0, "would return '%s' to its state as of %s (txg %" PRIu64 "), %" PRIu64 " seconds back", spa->name,
-		date, spa->uberblock.txg, nvlist_u64_or(spa->load_info, "rewound_seconds", 0));
+	spa_note(spa, "would return '%s' to its state as of %s (txg %" PRIu64 "), %" PRIu64 " seconds back", spa->name,
+		 date, spa->uberblock.txg, nvlist_u64_or(spa->load_info, "rewound_seconds", 0));
 }
 
 int spa_import(const struct spa_import *args, struct spa **out, struct err *e)
@@ -339,8 +359,8 @@ int spa_import(const struct spa_import *args, struct spa **out, struct err *e)
 	left = job->left;
 	job_release_locked(job);
 	if (!err && args->rewind_dry)
-		dry_run_report(spa, ee);
-	if (!left && (err || args->rewind_dry))
+		dry_run_note(spa);
+	if (!left && err)
 		job_drop_pool(spa);
 	else if (!left)
 		*out = spa;

@@ -6,7 +6,9 @@
 
 #include "spa/spa_impl.h"
 
-#define REWIND_TXGS 2 /* that one goes back without "extreme": their blocks were not reused yet (8.4) */
+/* How far one goes back without "extreme": blocks of these txgs were not reused yet (8.4), nor were those of the state
+ * just before the newest, however far back it is: between the two nothing was committed. */
+#define REWIND_TXGS 2
 
 /* --- the untrusted tree --- */
 static bool opener_stop(void *arg, const char *stage)
@@ -168,6 +170,7 @@ static int load_from_checked(struct spa_loader *ld, const struct spa_uberblock *
 	err = mos_open(ld, &from->ub, e);
 	if (!err)
 		err = spa_trusted_load(ld, e);
+	ld->retry = ld->retry && (err || ld->args->rewind || ld->args->extreme); /* from here on only when asked for */
 	if (!err)
 		err = spa_trusted_extras(ld, e);
 	if (!err) /* what was unreadable on the way is known by now; from here on it counts */
@@ -236,6 +239,7 @@ static void rewound_note(struct spa_loader *ld, const struct spa_uberblock *from
 static int load_newest_readable(struct spa_loader *ld, uint64_t txg, struct err *e)
 {
 	uint64_t first = 0, last_txg = 0;
+	unsigned tried = 0;
 	int err = -ENXIO;
 
 	for (size_t i = 0; i < ld->nub; i++) {
@@ -244,7 +248,7 @@ static int load_newest_readable(struct spa_loader *ld, uint64_t txg, struct err 
 
 		if (u->ub.txg > txg || u->ub.txg == last_txg)
 			continue;
-		if (first && !ld->args->extreme && u->ub.txg + REWIND_TXGS < first)
+		if (tried++ > 1 && !ld->args->extreme && u->ub.txg + REWIND_TXGS < first)
 			break;
 		err = spa_load_from(ld, u, &next);
 		if (!err && i > 0 && u->ub.txg != ld->ub[0].ub.txg)
@@ -318,7 +322,7 @@ static int load_chosen(struct spa_loader *ld, struct err *e)
 	if (ld->args->txg)
 		return load_at_txg(ld, e);
 	err = load_newest_readable(ld, UINT64_MAX, e);
-	if (err && ld->retry && !ld->args->extreme)
+	if (err && err != -ENOTSUP && err != -EINTR && ld->spa->version && !ld->args->extreme && !ld->devices_short)
 		err_hint(e, "An earlier state may be readable: see -F, -X and -T.");
 	return err;
 }

@@ -90,6 +90,14 @@ static void config_string_add(const struct spa *spa, struct nvlist *out, const c
 		prop_add(out, name, fallback, "default");
 }
 
+/* Read-only pools are in no cache file; shown is what was asked for at import. */
+static void cachefile_add(const struct spa *spa, struct nvlist *out)
+{
+	const char *v = nvlist_string_or(spa->load_info, "cachefile", "");
+
+	prop_add(out, "cachefile", v[0] ? v : "-", v[0] ? "local" : "default");
+}
+
 static void user_props_add(struct spa *spa, uint64_t zap, struct nvlist *out)
 {
 	autofree struct zap_entry *e = xmalloc(sizeof(*e));
@@ -289,7 +297,7 @@ int spa_props_get(struct spa *spa, struct nvlist **out)
 	stored_add(spa, zap, l, "bootfs", STORED_BOOTFS, 0);
 	stored_add(spa, zap, l, "delegation", STORED_ONOFF, 1);
 	stored_add(spa, zap, l, "autoreplace", STORED_ONOFF, 0);
-	prop_add(l, "cachefile", "-", "default");
+	cachefile_add(spa, l);
 	stored_add(spa, zap, l, "failmode", STORED_FAILMODE, 0);
 	stored_add(spa, zap, l, "listsnapshots", STORED_ONOFF, 0);
 	stored_add(spa, zap, l, "autoexpand", STORED_ONOFF, 0);

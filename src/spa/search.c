@@ -311,10 +311,10 @@ static void finds_merge_locked(struct scan *s, struct found_list *all, struct st
 			all->f[all->n] = d->found.f[k];
 			all->f[all->n++].order = i;
 		}
-		for (size_t k = 0; k < d->found.notes.n; k++)
-			strings_add(&all->notes, d->found.notes.s[k]);
+		for (size_t k = 0; k < d->found.nnotes; k++)
+			found_note_add(all, d->found.note[k].pool_guid, d->found.note[k].text);
 		free(d->found.f);
-		free(d->found.notes.s);
+		free(d->found.note);
 		d->found = (struct found_list){0};
 	}
 }

@@ -25,11 +25,19 @@ struct strings {
 void strings_add(struct strings *v, char *taken);
 void strings_free(struct strings *v);
 
+/* Something odd about a device, for the pool that the device belongs to (0: for every pool). */
+struct search_note {
+	char *text;
+	uint64_t pool_guid;
+};
+
 struct found_list {
 	struct found *f;
 	size_t n;
-	struct strings notes;
+	struct search_note *note;
+	size_t nnotes;
 };
+void found_note_add(struct found_list *l, uint64_t pool_guid, char *taken);
 void found_list_free(struct found_list *l);
 
 /*

@@ -22,14 +22,22 @@ void strings_free(struct strings *v)
 	*v = (struct strings){0};
 }
 
+void found_note_add(struct found_list *l, uint64_t pool_guid, char *taken)
+{
+	l->note = xrealloc(l->note, (l->nnotes + 1) * sizeof(*l->note));
+	l->note[l->nnotes++] = (struct search_note){taken, pool_guid};
+}
+
 void found_list_free(struct found_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->f[i].path);
 		nvlist_destroy(l->f[i].config);
 	}
+	for (size_t i = 0; i < l->nnotes; i++)
+		free(l->note[i].text);
 	free(l->f);
-	strings_free(&l->notes);
+	free(l->note);
 	*l = (struct found_list){0};
 }
 
@@ -133,13 +141,13 @@ static size_t identities_collect(struct disk *d, const struct label labels[VDEV_
 	return n;
 }
 
-static void loser_note(const char *path, const struct found *f, struct found_list *out)
+static void loser_note(const char *path, const struct found *f, uint64_t winner, struct found_list *out)
 {
-	strings_add(&out->notes,
-		    xasprintf("%s: ignored %u stale label%s of %s '%s' (guid %" PRIu64 ", txg %" PRIu64 ")", path,
-			      f->nlabels, f->nlabels == 1 ? "" : "s",
-			      f->state == POOL_STATE_DESTROYED ? "destroyed pool" : "pool",
-			      nvlist_string_or(f->config, "name", "?"), f->pool_guid, f->txg));
+	found_note_add(out, winner,
+		       xasprintf("%s: ignored %u stale label%s of %s '%s' (guid %" PRIu64 ", txg %" PRIu64 ")", path,
+				 f->nlabels, f->nlabels == 1 ? "" : "s",
+				 f->state == POOL_STATE_DESTROYED ? "destroyed pool" : "pool",
+				 nvlist_string_or(f->config, "name", "?"), f->pool_guid, f->txg));
 }
 
 static void labels_note(const char *path, const struct label labels[VDEV_LABELS], const struct found *best,
@@ -147,9 +155,10 @@ static void labels_note(const char *path, const struct label labels[VDEV_LABELS]
 {
 	for (unsigned l = 0; l < VDEV_LABELS; l++)
 		if (labels[l].config && labels[l].err == -ECKSUM)
-			strings_add(&out->notes, xasprintf("%s: label %u: checksum mismatch", path, l));
+			found_note_add(out, best->pool_guid, xasprintf("%s: label %u: checksum mismatch", path, l));
 	if (!best->verified)
-		strings_add(&out->notes, xasprintf("%s: no label with a right checksum, using a damaged one", path));
+		found_note_add(out, best->pool_guid,
+			       xasprintf("%s: no label with a right checksum, using a damaged one", path));
 }
 
 /* Whether the disk carried a label of its own. */
@@ -167,7 +176,7 @@ static bool disk_labels_read(struct disk *d, const char *path, struct found_list
 			best = i;
 	for (size_t i = 0; i < n; i++)
 		if (i != best)
-			loser_note(path, &id[i], out);
+			loser_note(path, &id[i], id[best].pool_guid, out);
 	if (n) {
 		labels_note(path, labels, &id[best], out);
 		id[best].path = xstrdup(path);

@@ -38,11 +38,11 @@ struct spa_import {
 	bool temporary_name;              /* -t */
 	bool force;                       /* -f: although another host used it last */
 	bool missing_log;                 /* -m */
-	bool rewind, rewind_dry, extreme; /* -F -n -X */
+	bool rewind, rewind_dry, extreme; /* -F -n -X; dry: the pool is opened as it would be, and noted */
 	uint64_t txg;                     /* -T, 0 = newest */
 	bool rewind_checkpoint;           /* --rewind-to-checkpoint */
 	const char *altroot;              /* -R */
-	const struct nvlist *props;       /* -o */
+	const struct nvlist *props;       /* -o: strings; what would have to be stored is refused (-EROFS) */
 	struct arc *arc;
 	bool (*progress)(void *arg, const char *stage);
 	void *progress_arg;

@@ -100,7 +100,8 @@ struct spa_loader {
 	struct spa_uberblock *ub; /* newest first */
 	size_t nub;
 	struct strings *notes;
-	bool retry; /* the failure lies in what the uberblock points to: an older one may do */
+	bool devices_short; /* what failed was a lack of devices: no state helps */
+	bool retry;         /* the failure lies in what the uberblock points to: an older one may do */
 };
 int spa_load(struct spa_loader *ld, struct err *e);
 void spa_unload(struct spa *spa); /* everything that spa_load_from made; safe at any stage */

@@ -63,6 +63,7 @@ static int devices_check(struct spa_loader *ld, struct err *e)
 	str_free(&missing);
 	if (!err)
 		err = log_check(ld, e);
+	ld->devices_short = err != 0;
 	ld->retry = ld->retry && !err; /* an older state needs the same devices */
 	return err;
 }

@@ -369,7 +369,7 @@ static void an_older_state_is_opened_when_the_newest_root_is_damaged(void **stat
 	bp_decode(&bp, n.ub.rootbp, n.ub.swapped);
 	for (unsigned i = 0; i < bp_ndvas(&bp); i++)
 		zero(disk, bp_dva(&bp, i).offset + VDEV_LABEL_START_SIZE, bp_psize(&bp));
-	err = import((struct spa_import){.extreme = true}, &spa, &e);
+	err = import((struct spa_import){0}, &spa, &e);
 	if (err)
 		fail_msg("%s", e.text);
 	assert_true(spa->uberblock.txg < n.ub.txg);
@@ -394,17 +394,38 @@ static void an_older_txg_is_opened_and_says_what_was_reused(void **state)
 	clear();
 }
 
-static void a_dry_run_tells_and_leaves_nothing_imported(void **state)
+static void a_dry_run_notes_what_a_rewind_would_come_to(void **state)
 {
 	autofree char *disk = copy("single", 0);
-	struct err e;
 	struct spa *spa;
 
-	assert_int_equal(import((struct spa_import){.rewind = true, .rewind_dry = true}, &spa, &e), 0);
-	assert_null(spa);
-	assert_non_null(strstr(e.text, "would return"));
-	import_ok((struct spa_import){0}, &spa);
+	import_ok((struct spa_import){.rewind = true, .rewind_dry = true}, &spa);
+	assert_true(is_noted(spa, "would return"));
 	assert_int_equal(spa_export(spa, NULL), 0);
+	clear();
+}
+
+static void properties_that_would_be_written_are_refused(void **state)
+{
+	autofree char *disk = copy("single", 0);
+	autonv struct nvlist *props = nvlist_create(), *shown = NULL;
+	struct err e;
+	struct spa *spa;
+	struct nvlist *cachefile;
+
+	nvlist_add_string(props, "readonly", "on");
+	nvlist_add_string(props, "cachefile", "none");
+	import_ok((struct spa_import){.props = props}, &spa);
+	assert_int_equal(spa_props_get(spa, &shown), 0);
+	assert_int_equal(nvlist_list(shown, "cachefile", &cachefile), 0);
+	assert_string_equal(nvlist_string_or(cachefile, "value", ""), "none");
+	assert_int_equal(spa_export(spa, NULL), 0);
+	nvlist_add_string(props, "readonly", "off");
+	assert_int_equal(import((struct spa_import){.props = props}, &spa, &e), -EROFS);
+	nvlist_add_string(props, "readonly", "on");
+	nvlist_add_string(props, "comment", "x");
+	assert_int_equal(import((struct spa_import){.props = props}, &spa, &e), -EROFS);
+	assert_non_null(strstr(e.text, "comment"));
 	clear();
 }
 
@@ -504,7 +525,8 @@ int main(void)
 	    cmocka_unit_test(an_unknown_feature_in_the_label_is_named),
 	    cmocka_unit_test(an_older_state_is_opened_when_the_newest_root_is_damaged),
 	    cmocka_unit_test(an_older_txg_is_opened_and_says_what_was_reused),
-	    cmocka_unit_test(a_dry_run_tells_and_leaves_nothing_imported),
+	    cmocka_unit_test(a_dry_run_notes_what_a_rewind_would_come_to),
+	    cmocka_unit_test(properties_that_would_be_written_are_refused),
 	    cmocka_unit_test(a_checkpoint_is_opened),
 	    cmocka_unit_test(a_pool_in_use_is_not_exported),
 	    cmocka_unit_test(random_damage_is_an_error_or_is_read_around),

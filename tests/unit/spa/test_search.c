@@ -231,6 +231,41 @@ static void destroyed_pools_show_only_when_asked_for(void **state)
 	dir_remove(dir);
 }
 
+static void a_cache_file_leads_to_its_pools_alone(void **state)
+{
+	struct image im = {.pool_guid = 1, .guid = 2, .top_guid = 2, .txg = 50, .name = "p", .children = 1};
+	struct image other = {.pool_guid = 7, .guid = 8, .top_guid = 8, .txg = 50, .name = "q", .children = 1};
+	char *dir = dir_make();
+	autofree char *path = xasprintf("%s/disk", dir), *path2 = xasprintf("%s/other", dir);
+	autofree char *cache = xasprintf("%s/zpool.cache", dir);
+	autonv struct nvlist *list = nvlist_create();
+	struct nvlist *config = label_make(&im), *tree, *gone, **pool;
+	struct spa_search s = {.cachefile = cache};
+	autofree void *packed = NULL;
+	size_t len, n;
+	FILE *f = fopen(cache, "w");
+
+	image_make(path, 64 * MIB, &im);
+	image_make(path2, 64 * MIB, &other);
+	assert_int_equal(nvlist_list(config, "vdev_tree", &tree), 0);
+	nvlist_add_string(tree, "path", path);
+	nvlist_take_list(list, "p", config);
+	gone = nvlist_copy(config);
+	nvlist_add_u64(gone, "pool_guid", 99);
+	nvlist_take_list(list, "gone", gone);
+	assert_int_equal(nvlist_pack(list, NV_NATIVE, &packed, &len), 0);
+	assert_int_equal(fwrite(packed, 1, len, f), len);
+	fclose(f);
+	assert_int_equal(spa_search(&s, &pool, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(nvlist_string_or(pool[0], "name", ""), "p");
+	assert_string_equal(nvlist_string_or(pool[0], "health", ""), "ONLINE");
+	assert_string_equal(nvlist_string_or(pool[1], "name", ""), "gone");
+	assert_string_not_equal(nvlist_string_or(pool[1], "health", ""), "ONLINE");
+	pools_free(pool, n);
+	dir_remove(dir);
+}
+
 static bool stop_at_once(void *arg, const char *stage)
 {
 	return true;
@@ -331,6 +366,7 @@ int main(void)
 	    cmocka_unit_test(an_older_copy_of_a_device_never_wins),
 	    cmocka_unit_test(missing_top_levels_are_named),
 	    cmocka_unit_test(destroyed_pools_show_only_when_asked_for),
+	    cmocka_unit_test(a_cache_file_leads_to_its_pools_alone),
 	    cmocka_unit_test(a_search_can_be_interrupted),
 	    cmocka_unit_test(junk_is_no_pool),
 	    cmocka_unit_test(every_golden_pool_is_assembled),
