@@ -14,15 +14,17 @@ static int lzjb_match(const uint8_t *src, const uint8_t *dst, uint8_t **out, con
 	size_t len = (src[0] >> 2) + LZJB_MATCH_MIN;
 	size_t distance = (src[0] & 3) << 8 | src[1];
 	uint8_t *o = *out;
+	const uint8_t *from;
 
 	if (distance == 0 || distance > (size_t)(o - dst))
 		return -EINVAL;
 	len = MIN(len, (size_t)(dst_end - o));
+	from = o - distance;
 	if (distance >= len) {
-		memcpy(o, o - distance, len);
+		memcpy(o, from, len);
 	} else {
 		for (size_t i = 0; i < len; i++)
-			o[i] = o[i - distance];
+			o[i] = from[i];
 	}
 	*out = o + len;
 	return 0;
