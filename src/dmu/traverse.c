@@ -128,7 +128,7 @@ static bool ahead_start(struct trav *tr, const struct bp *bp, const struct zbook
 
 	if (bp_is_hole(bp) || bp_is_embedded(bp) || bp_birth(bp) <= tr->min_txg || bp_level(bp) != zb->level)
 		return true;
-	if (zb->level == 0 && !meta)
+	if ((zb->level == 0 && !meta) || !os->cache_metadata)
 		return true;
 	if (atomic_fetch_add(&tr->ahead, 1) >= AHEAD_READS) {
 		atomic_fetch_sub(&tr->ahead, 1);

@@ -25,7 +25,9 @@ struct zio_pool {
 	struct vdev *root;          /* top-levels are root->child[] */
 	struct checksum_salt *salt; /* NULL until loaded */
 	bool dynamic_gang;          /* feature com.klarasystems:dynamic_gang_header is active */
-	uint64_t max_txg;           /* a pointer born later is corrupt; UINT64_MAX until known */
+	/* An indirect, dnode or object set pointer born later is corrupt (others may come from the intent log, which is
+	 * ahead of the pool). 0 or UINT64_MAX until known. */
+	uint64_t max_txg;
 	/* Told about every block that could not be read although all was tried; may be NULL. Any thread. */
 	void (*on_error)(struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, int err);
 	void *on_error_arg;
@@ -34,7 +36,7 @@ struct zio_pool {
 
 #define ZIO_RAW         1u  /* stored bytes: psize, checksum verified, neither decrypted nor decompressed */
 #define ZIO_SPECULATIVE 2u  /* prefetch: quiet and late */
-#define ZIO_SCRUB       4u  /* verify every copy */
+#define ZIO_SCRUB       4u  /* verify every copy; fails only when none is good, the others show in the vdev counters */
 #define ZIO_NO_DATA     8u  /* verify only (with ZIO_RAW): the buffer is released before done */
 #define ZIO_QUIET       16u /* do not report failures to on_error */
 
