@@ -165,23 +165,30 @@ void spa_reuse_note(struct spa *spa, struct spa_reuse *r)
 {
 	struct spacemap_pool old;
 	struct str where = {0};
-	uint64_t log = 0, bytes;
+	uint64_t log = 0, bytes = 0;
 
 	spa_mos_u64(spa->mos, "com.delphix:log_spacemap_zap", &log);
 	if (spacemap_load_pool(spa->mos, spa->root, log, &old, NULL)) {
-		spa_note(spa, "the space maps of txg %" PRIu64 " are gone: which blocks were reused since is not known",
-			 r->txg);
+		for (unsigned i = 0; i < r->n; i++)
+			bytes += r->top[i].reused.space;
+		spa_note(spa,
+			 "space maps of this state have been written over: at least %" PRIu64
+			 " bytes were freed and used again since txg %" PRIu64 ", which of its blocks is not known",
+			 bytes, r->txg);
 		return;
 	}
 	bytes = reused_bytes(&old, r, &where);
 	nvlist_add_u64(spa->load_info, "reused_bytes", bytes);
 	if (bytes)
 		spa_note(spa,
-			 "%" PRIu64 " bytes of this state have been written over since (device:offset:size in hex): %s",
+			 "at least %" PRIu64
+			 " bytes of this state have been written over since (device:offset:size in hex): %s",
 			 bytes, str_get(&where));
 	else
-		spa_note(spa, "no block of this state is known to have been reused since%s",
-			 r->incomplete ? " (some space maps could not be read)" : "");
+		spa_note(spa,
+			 "the space maps show no block of this state that was reused since; they forget, so some may "
+			 "have been%s",
+			 r->incomplete ? " (and some could not be read)" : "");
 	str_free(&where);
 	spacemap_free_pool(&old);
 }
