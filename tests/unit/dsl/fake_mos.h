@@ -158,7 +158,9 @@ static void fake_snapshot(uint64_t id, uint64_t dir, uint64_t head, const char *
 /* Pool "p": directory 1, root dir 10 (head 20). */
 static struct dsl_pool *fake_pool(void)
 {
-	static struct dmu_pool dp;
+	static struct vdev root;
+	static struct zio_pool zp = {.root = &root};
+	static struct dmu_pool dp = {.zp = &zp};
 	struct dsl_pool *p;
 
 	fake_new(1, 1, 0, 0);

@@ -386,6 +386,38 @@ static void written_counts_what_came_after_a_snapshot(void **state)
 	dsl_dataset_release(head);
 }
 
+/* One copy of `sectors`, uncompressed, born at txg. */
+static struct bp make_bp(uint64_t sectors, uint64_t txg)
+{
+	struct bp bp = {.w = {sectors, 8}};
+
+	bp.w[6] = (sectors - 1) | (sectors - 1) << 16 | 2ull << 32 | 7ull << 40 | 19ull << 48 | 1ull << 63;
+	bp.w[10] = txg;
+	return bp;
+}
+
+static void old_deadlists_are_summed_pointer_by_pointer(void **state)
+{
+	struct fake_object *o;
+	struct dsl_space s;
+
+	o = fake_new(600, DMU_OT_BPOBJ, 6, 32);
+	fake_bonus(600, 8, 7 * 512);
+	o->nbps = 3;
+	o->bps = xcalloc(o->nbps, sizeof(*o->bps));
+	o->bps[0] = make_bp(1, 10);
+	o->bps[1] = make_bp(2, 20);
+	o->bps[2] = make_bp(4, 30);
+	assert_int_equal(dsl_deadlist_space(pool, 600, &s), 0);
+	assert_int_equal(s.used, 7 * 512);
+	assert_int_equal(dsl_deadlist_space_range(pool, 600, 10, 20, &s), 0);
+	assert_int_equal(s.used, 2 * 512);
+	assert_int_equal(s.comp, 2 * 512);
+	assert_int_equal(s.uncomp, 2 * 512);
+	assert_int_equal(dsl_deadlist_space_range(pool, 600, 10, UINT64_MAX, &s), 0);
+	assert_int_equal(s.used, 6 * 512);
+}
+
 static void a_loop_of_snapshots_ends(void **state)
 {
 	struct dsl_dataset *head, *s1;
@@ -590,6 +622,7 @@ int main(void)
 	    TEST(every_property_is_found_by_name_and_column),
 	    TEST(zstd_levels_have_their_words),
 	    TEST(written_counts_what_came_after_a_snapshot),
+	    TEST(old_deadlists_are_summed_pointer_by_pointer),
 	    TEST(a_loop_of_snapshots_ends),
 	    TEST(scan_records_are_read_in_both_lengths),
 	    TEST(delegation_is_grouped_as_it_is_shown),
