@@ -75,8 +75,10 @@ void edonr_init(struct edonr_state *s)
 
 void edonr_prefix(struct edonr_state *s, const void *data, size_t size)
 {
-	for (const uint8_t *p = data, *end = p + size; p < end; p += BLOCK)
-		block_mix(s->p, p);
+	const uint8_t *p = data;
+
+	for (size_t done = 0; done < size; done += BLOCK)
+		block_mix(s->p, p + done);
 	s->prefix_bytes += size;
 }
 

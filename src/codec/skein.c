@@ -16,30 +16,40 @@ static inline uint64_t rol64(uint64_t v, unsigned n)
 #define MIX(a, b, r)                                  (v[a] += v[b], v[b] = rol64(v[b], r) ^ v[a])
 #define ROUND(a, b, c, d, e, f, g, h, r0, r1, r2, r3) (MIX(a, b, r0), MIX(c, d, r1), MIX(e, f, r2), MIX(g, h, r3))
 
-static inline __attribute__((always_inline)) void subkey_add(uint64_t v[8], const uint64_t k[9], const uint64_t t[3],
+/* Key and tweak words are repeated as often as the last subkey reaches, so that no index needs a remainder. */
+#define SUBKEY_LAST 18
+#define KEY_WORDS   (SUBKEY_LAST + 8)
+#define TWEAK_WORDS (SUBKEY_LAST + 2)
+
+static inline __attribute__((always_inline)) void subkey_add(uint64_t v[8], const uint64_t *k, const uint64_t *t,
 							     unsigned s)
 {
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < 8; i++)
-		v[i] += k[(s + i) % 9];
-	v[5] += t[s % 3];
-	v[6] += t[(s + 1) % 3];
+		v[i] += k[s + i];
+	v[5] += t[s];
+	v[6] += t[s + 1];
 	v[7] += s;
 }
 
 /* g = Threefish512(key g, tweak, m) ^ m */
 static void block_mix(uint64_t g[8], uint64_t t0, uint64_t t1, const uint8_t *block)
 {
-	uint64_t k[9], v[8], m[8];
-	const uint64_t t[3] = {t0, t1, t0 ^ t1};
+	uint64_t k[KEY_WORDS], t[TWEAK_WORDS] = {t0, t1, t0 ^ t1}, v[8], m[8];
 
 	k[8] = UINT64_C(0x1BD11BDAA9FC1A22);
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < 8; i++) {
 		k[i] = g[i];
 		k[8] ^= g[i];
 		v[i] = m[i] = load_le64(block + 8 * i);
 	}
+	for (unsigned i = 9; i < KEY_WORDS; i++)
+		k[i] = k[i - 9];
+	for (unsigned i = 3; i < TWEAK_WORDS; i++)
+		t[i] = t[i - 3];
 #pragma GCC unroll 9
-	for (unsigned s = 0; s < 18; s += 2) {
+	for (unsigned s = 0; s < SUBKEY_LAST; s += 2) {
 		subkey_add(v, k, t, s);
 		ROUND(0, 1, 2, 3, 4, 5, 6, 7, 46, 36, 19, 37);
 		ROUND(2, 1, 4, 7, 6, 5, 0, 3, 33, 27, 14, 42);
@@ -51,7 +61,8 @@ static void block_mix(uint64_t g[8], uint64_t t0, uint64_t t1, const uint8_t *bl
 		ROUND(4, 1, 6, 3, 0, 5, 2, 7, 25, 29, 39, 43);
 		ROUND(6, 1, 0, 7, 2, 5, 4, 3, 8, 35, 56, 22);
 	}
-	subkey_add(v, k, t, 18);
+	subkey_add(v, k, t, SUBKEY_LAST);
+#pragma GCC unroll 8
 	for (unsigned i = 0; i < 8; i++)
 		g[i] = v[i] ^ m[i];
 }
