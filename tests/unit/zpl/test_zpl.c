@@ -20,6 +20,8 @@ struct world {
 	struct zpl *z;
 };
 
+static const struct bp no_block;
+
 struct entry {
 	const char *name;
 	uint64_t value;
@@ -52,7 +54,7 @@ static void add_znode(struct world *w, unsigned object, unsigned mode, uint64_t 
 	uint8_t *phys = w->slot[object - 1], *bonus = phys + 64 + BP_SIZE;
 
 	if (phys[0] == 0)
-		tp_dnode(w->tp, phys, ZPL_FILE_TYPE, NULL, 0, 512, 12, 1);
+		tp_dnode(w->tp, phys, ZPL_FILE_TYPE, &no_block, 0, 512, 12, 1);
 	phys[4] = 17;
 	tp_store16(w->tp, phys + 10, 264);
 	put64(w, bonus + 16, 1000 + object); /* mtime */
@@ -111,7 +113,7 @@ static void world_fill(struct world *w)
 	add_znode(w, XATTRS, S_IFDIR | 01777, 4, FILE_A, 0);
 	add_znode(w, XATTR_FILE, S_IFREG | 0644, 7, XATTRS, 0);
 	add_znode(w, SELF, S_IFREG | 0600, 0, ROOT, SELF);
-	tp_dnode(w->tp, w->slot[NO_BONUS - 1], ZPL_FILE_TYPE, NULL, 0, 512, 12, 1);
+	tp_dnode(w->tp, w->slot[NO_BONUS - 1], ZPL_FILE_TYPE, &no_block, 0, 512, 12, 1);
 	add_znode(w, LIAR, S_IFDIR | 0700, 2, ROOT, 0); /* says directory, is none */
 }
 
