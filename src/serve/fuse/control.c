@@ -72,19 +72,29 @@ int control_lookup(struct fuse_mount *m, uint64_t dir, const char *name, struct 
 
 struct filling {
 	fuse_req_t req;
+	bool plus;
 	char *buf;
 	size_t size, used;
 	off_t at, from; /* number of the entry being offered, first one wanted */
 };
 
+/* With attributes wanted none are given (node 0): listing ten thousand snapshots must not open them. */
+static size_t fill_entry(struct filling *f, const char *name, uint64_t number)
+{
+	struct fuse_entry_param e = {.attr.st_ino = number, .attr.st_mode = S_IFDIR};
+
+	if (f->plus)
+		return fuse_add_direntry_plus(f->req, f->buf + f->used, f->size - f->used, name, &e, f->at);
+	return fuse_add_direntry(f->req, f->buf + f->used, f->size - f->used, name, &e.attr, f->at);
+}
+
 static int fill(struct filling *f, const char *name, uint64_t number)
 {
-	struct stat st = {.st_ino = number, .st_mode = S_IFDIR};
 	size_t need;
 
 	if (f->at++ < f->from)
 		return 0;
-	need = fuse_add_direntry(f->req, f->buf + f->used, f->size - f->used, name, &st, f->at);
+	need = fill_entry(f, name, number);
 	if (need > f->size - f->used)
 		return 1;
 	f->used += need;
@@ -106,9 +116,9 @@ static void fill_snapshots(struct fuse_mount *m, struct filling *f)
 	dsl_dataset_release(head);
 }
 
-void control_readdir(struct fuse_mount *m, fuse_req_t req, uint64_t dir, size_t size, off_t off)
+void control_readdir(struct fuse_mount *m, fuse_req_t req, uint64_t dir, size_t size, off_t off, bool plus)
 {
-	struct filling f = {.req = req, .size = size, .from = off};
+	struct filling f = {.req = req, .plus = plus, .size = size, .from = off};
 
 	f.buf = malloc(size);
 	if (!f.buf) {

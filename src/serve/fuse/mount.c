@@ -135,8 +135,9 @@ static char *option_string(const struct fuse_mount *m)
 {
 	autofree char *name = fsname_escape(m->zpl->ds->name);
 
+	/* libfuse turns set-uid programs and devices off unless told; only root may have them on. */
 	return xasprintf("ro,default_permissions%s,fsname=%s,subtype=tarn,max_read=1048576%s%s",
-			 geteuid() == 0 ? ",allow_other" : "", name, m->options[0] ? "," : "", m->options);
+			 geteuid() == 0 ? ",allow_other,suid,dev" : "", name, m->options[0] ? "," : "", m->options);
 }
 
 static int session_start(struct fuse_mount *m, struct err *e)

@@ -88,7 +88,7 @@ bool control_is(uint64_t number);
 void control_stat(const struct fuse_mount *m, uint64_t number, struct stat *st);
 /* Look-up below a control directory, and of ".zfs" in the root. */
 int control_lookup(struct fuse_mount *m, uint64_t dir, const char *name, struct fuse_entry_param *e);
-void control_readdir(struct fuse_mount *m, fuse_req_t req, uint64_t dir, size_t size, off_t off);
+void control_readdir(struct fuse_mount *m, fuse_req_t req, uint64_t dir, size_t size, off_t off, bool plus);
 
 int errno_of(int err); /* what a program may see: positive */
 

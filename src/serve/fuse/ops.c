@@ -306,7 +306,7 @@ static void readdir_reply(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
 	int err;
 
 	if (!h) {
-		control_readdir(mount_of(req), req, ino, f.size, off);
+		control_readdir(mount_of(req), req, ino, f.size, off, plus);
 		return;
 	}
 	err = node_get(mount_of(req), ino, &f.dir, &f.snap);
@@ -333,12 +333,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, s
 
 static void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-	struct dir_handle *h = (struct dir_handle *)(uintptr_t)fi->fh;
-
-	if (h)
-		readdir_reply(req, ino, size, off, fi, true);
-	else
-		fuse_reply_err(req, ENOSYS);
+	readdir_reply(req, ino, size, off, fi, true);
 }
 
 /* ---- files ---- */
