@@ -66,9 +66,11 @@ static int search(const struct import_options *o, struct cli_items *found)
 static int import_list(const struct import_options *o)
 {
 	struct cli_items found;
+	int failed;
 
 	if (search(o, &found))
 		return CLI_ERROR;
+	failed = found.n ? CLI_OK : CLI_ERROR;
 	for (size_t i = 0; i < found.n; i++) {
 		if (i)
 			putchar('\n');
@@ -77,7 +79,7 @@ static int import_list(const struct import_options *o)
 	if (!found.n)
 		fprintf(stderr, "no pools available to import\n");
 	cli_items_free(&found);
-	return found.n ? CLI_OK : CLI_ERROR;
+	return failed;
 }
 
 /* ---- importing ---- */
@@ -165,10 +167,11 @@ static int import_one(const struct import_options *o, const char *name, uint64_t
 static int import_all(const struct import_options *o)
 {
 	struct cli_items found;
-	int failed = CLI_OK;
+	int failed;
 
 	if (search(o, &found))
 		return CLI_ERROR;
+	failed = found.n ? CLI_OK : CLI_ERROR;
 	for (size_t i = 0; i < found.n && !cli_interrupted; i++)
 		if (import_one(o, nvlist_string_or(found.item[i], "name", "?"),
 			       nvlist_u64_or(found.item[i], "pool_guid", 0), NULL))
@@ -176,7 +179,7 @@ static int import_all(const struct import_options *o)
 	if (!found.n)
 		fprintf(stderr, "no pools available to import\n");
 	cli_items_free(&found);
-	return found.n ? failed : CLI_ERROR;
+	return failed;
 }
 
 /* ---- options ---- */
