@@ -77,13 +77,13 @@ int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole)
 	int rc;
 
 	if (at >= zv->size)
-		return -ENXIO;
+		return -ESRCH;
 	rc = dmu_next_offset(zv->dn, &at, hole);
 	if (rc && rc != -ESRCH)
 		return rc;
 	if (rc == -ESRCH || at >= zv->size) {
 		if (!hole)
-			return -ENXIO;
+			return -ESRCH;
 		at = dmu_blocks_end(zv->dn, *offset, zv->size);
 	}
 	*offset = at;

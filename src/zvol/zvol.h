@@ -18,8 +18,8 @@ int zvol_open(struct dsl_dataset *ds, struct zvol **out, struct err *e);
 void zvol_close(struct zvol *zv);
 /* Ranges must lie within size (-EINVAL); as dmu_read_submit. */
 void zvol_read_submit(struct zvol *zv, struct dmu_read *r);
-/* *offset moves to the next data or hole at or after it; the end of the volume counts as a hole. -ENXIO: no data from
- * there on, or past the end. */
+/* *offset moves to the next data or hole at or after it; the end of the volume counts as a hole. -ESRCH: no data from
+ * there on, or *offset is the end or past it. Otherwise the pointers could not be read. */
 int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole);
 
 #endif

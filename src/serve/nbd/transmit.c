@@ -328,21 +328,21 @@ static int run_end(struct zvol *zv, uint64_t offset, uint64_t end, bool *hole, u
 	return 0;
 }
 
-static int extents_collect(struct extents *x, struct zvol *zv, uint64_t offset, uint64_t end)
+/* What cannot be told counts as data: reading it gives the error. A failed block status would not do, for copying
+ * programs take it for zeros (nbdcopy 1.14). */
+static void extents_collect(struct extents *x, struct zvol *zv, uint64_t offset, uint64_t end)
 {
 	while (offset < end && x->n < x->max) {
 		bool hole;
 		uint64_t next;
-		int err = run_end(zv, offset, end, &hole, &next);
 
-		if (err && x->n == 0)
-			return err;
-		if (err)
-			break; /* what is known is told; the client asks again and hears of the error */
+		if (run_end(zv, offset, end, &hole, &next)) {
+			hole = false;
+			next = end;
+		}
 		extents_add(x, next - offset, hole ? NBD_STATE_HOLE | NBD_STATE_ZERO : 0);
 		offset = next;
 	}
-	return 0;
 }
 
 static void status_task(struct task *t)
@@ -351,17 +351,12 @@ static void status_task(struct task *t)
 	size_t max = rq->flags & NBD_CMD_FLAG_REQ_ONE ? 1 : EXTENTS_MAX;
 	uint8_t *buf = xmalloc(CHUNK_HEADER + 4 + 8 * max);
 	struct extents x = {.data = buf + CHUNK_HEADER + 4, .max = max};
-	uint32_t length = rq->length;
-	int err = extents_collect(&x, rq->conn->zv, rq->offset, rq->offset + length);
 
+	extents_collect(&x, rq->conn->zv, rq->offset, rq->offset + rq->length);
 	rq->length = 0; /* its bytes were never counted */
-	if (err) {
-		request_error(rq, err, err_words(err));
-	} else {
-		chunk_header(buf, rq, NBD_CHUNK_DONE, NBD_CHUNK_STATUS, 4 + 8 * x.n);
-		store_be32(buf + CHUNK_HEADER, NBD_CONTEXT_ALLOCATION);
-		request_finish(rq, out_create(buf, CHUNK_HEADER + 4 + 8 * x.n));
-	}
+	chunk_header(buf, rq, NBD_CHUNK_DONE, NBD_CHUNK_STATUS, 4 + 8 * x.n);
+	store_be32(buf + CHUNK_HEADER, NBD_CONTEXT_ALLOCATION);
+	request_finish(rq, out_create(buf, CHUNK_HEADER + 4 + 8 * x.n));
 	free(buf);
 }
 
