@@ -1,12 +1,5 @@
 #include "cli/key.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-/* Longest passphrase OpenZFS takes is 512 bytes; raw and hex keys are shorter. */
-#define MATERIAL_MAX 514
-#define PROMPT_TRIES 3
-
 struct key_info {
 	const char *root, *format, *location;
 	bool loaded;
@@ -29,93 +22,29 @@ static int key_info_get(const char *name, struct key_info *info, struct nvlist *
 	return 0;
 }
 
-/* ---- material ---- */
+struct key_send {
+	const char *root;
+	bool check;
+};
 
-static int material_from_file(const char *path, uint8_t *buf, size_t *len, struct err *e)
+static int key_send(void *arg, const uint8_t *material, size_t len, struct err *e)
 {
-	size_t n = 0;
-	ssize_t got;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_set(e, -errno, "failed to open key file %s: %s", path, strerror(errno));
-	while (n < *len && (got = read(fd, buf + n, *len - n)) > 0)
-		n += (size_t)got;
-	close(fd);
-	*len = n;
-	return 0;
-}
-
-/* A file may end in a newline that is no part of a text key. */
-static void material_trim(const char *format, const uint8_t *buf, size_t *len)
-{
-	if (strcmp(format, "raw") != 0 && *len > 0 && buf[*len - 1] == '\n')
-		(*len)--;
-}
-
-static int material_get(const struct key_info *info, const char *location, uint8_t *buf, size_t *len, struct err *e)
-{
-	autofree char *prompt = NULL;
-	int err;
-
-	if (strncmp(location, "file://", 7) == 0)
-		err = material_from_file(location + 7, buf, len, e);
-	else if (strcmp(location, "prompt") == 0 && strcmp(info->format, "raw") == 0 && !isatty(STDIN_FILENO))
-		err = material_from_file("/dev/stdin", buf, len, e);
-	else if (strcmp(location, "prompt") == 0) {
-		prompt = xasprintf("Enter %s for '%s': ",
-				   strcmp(info->format, "passphrase") == 0 ? "passphrase" : "key (hex)", info->root);
-		err = cli_read_secret(prompt, buf, len);
-		if (err)
-			err_set(e, err, "cannot read the key: %s", strerror(-err));
-	} else {
-		return err_set(e, -ENOTSUP,
-			       "key location '%s' is not supported: fetch the key and give -L file:///PATH", location);
-	}
-	if (!err)
-		material_trim(info->format, buf, len);
-	return err;
-}
-
-static int material_send(const struct key_info *info, const uint8_t *buf, size_t len, bool check, struct err *e)
-{
+	struct key_send *k = arg;
 	struct nvlist *args = nvlist_create();
 	int err;
 
-	nvlist_add_string(args, "root", info->root);
-	nvlist_add_bytes(args, "material", buf, len);
-	nvlist_add_boolean_value(args, "check", check);
+	nvlist_add_string(args, "root", k->root);
+	nvlist_add_bytes(args, "material", material, len);
+	nvlist_add_boolean_value(args, "check", k->check);
 	err = cli_ask("key.load", args, NULL, NULL, NULL, e);
 	nvlist_destroy(args);
-	return err;
-}
-
-/* A person may mistype; a file or a pipe says the same every time. */
-static int key_try(const struct key_info *info, const char *location, bool check, struct err *e)
-{
-	unsigned tries = strcmp(location, "prompt") == 0 && isatty(STDIN_FILENO) ? PROMPT_TRIES : 1;
-	uint8_t buf[MATERIAL_MAX];
-	int err = 0;
-
-	for (unsigned i = 0; i < tries; i++) {
-		size_t len = sizeof(buf);
-
-		*e = (struct err)ERR_INIT;
-		err = material_get(info, location, buf, &len, e);
-		if (!err)
-			err = material_send(info, buf, len, check, e);
-		explicit_bzero(buf, sizeof(buf));
-		if (err != -EACCES && err != -EINVAL)
-			break;
-		if (i + 1 < tries)
-			fprintf(stderr, "%s\n", e->text);
-	}
 	return err;
 }
 
 int cli_key_load(const char *root, const char *location, bool check)
 {
 	autonv struct nvlist *reply = NULL;
+	struct key_send send = {root, check};
 	struct key_info info;
 	struct err e = ERR_INIT;
 	int err = key_info_get(root, &info, &reply, &e);
@@ -125,7 +54,7 @@ int cli_key_load(const char *root, const char *location, bool check)
 	if (!err && info.loaded && !check)
 		err = err_set(&e, -EEXIST, "key already loaded");
 	if (!err)
-		err = key_try(&info, location ? location : info.location, check, &e);
+		err = cli_key_obtain(root, info.format, location ? location : info.location, key_send, &send, &e);
 	return err ? cli_fail("load the key for", root, &e) : CLI_OK;
 }
 

@@ -25,4 +25,12 @@ int cli_key_load_for(const char *name);
 int cli_key_unload(const char *root);
 int cli_key_unload_all(const char *name); /* all roots below name (NULL: all pools), and says how many */
 
+/*
+ * Key material of a root from a location ("prompt", "file:///PATH"), handed to take, which says -EACCES or -EINVAL when
+ * it is wrong: a person at a terminal may try again. format: "raw", "hex", "passphrase".
+ */
+int cli_key_obtain(const char *root, const char *format, const char *location,
+		   int (*take)(void *arg, const uint8_t *material, size_t len, struct err *e), void *arg,
+		   struct err *e);
+
 #endif

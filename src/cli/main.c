@@ -37,6 +37,10 @@ static const struct cli_command tarn_commands[] = {
     {"zpool", cli_zpool, "COMMAND ...", "pools, as zpool(8)"},
     {"zfs", cli_zfs, "COMMAND ...", "file systems and volumes, as zfs(8)"},
     {"mount", cli_mount, "[-o OPTIONS] POOL/FS[@SNAP] DIRECTORY", "mount a file system or snapshot at a directory"},
+    {"extract", cli_extract,
+     "[-DfFnrvX] [-c CACHEFILE | -d DIR|DEVICE]... [-L KEYLOCATION] [-T TXG] [OPTION]... "
+     "POOL/FS[@SNAP][:PATH]... DEST",
+     "copy files, trees and volumes straight from the devices, without the daemon"},
     {"info", run_daemon_info, "", "show the daemon's state, sockets and cache"},
     {"stop", run_stop, "[-f]", "export all pools and end the daemon"},
     {NULL, NULL, NULL, NULL},
