@@ -120,6 +120,39 @@ int zpool_export(int argc, char **argv)
 
 /* ---- shared ---- */
 
+/* Takes out the items that tell of pools that are not there. */
+static int errors_take(struct cli_items *pools)
+{
+	int failed = CLI_OK;
+	size_t n = 0;
+
+	for (size_t i = 0; i < pools->n; i++) {
+		const char *text = nvlist_string_or(pools->item[i], "error", NULL);
+
+		if (!text) {
+			pools->item[n++] = pools->item[i];
+			continue;
+		}
+		fprintf(stderr, "cannot open '%s': %s\n", nvlist_string_or(pools->item[i], "name", "?"), text);
+		nvlist_destroy(pools->item[i]);
+		failed = CLI_ERROR;
+	}
+	pools->n = n;
+	return failed;
+}
+
+int zpool_ask_pools(const char *cmd, struct nvlist *args, char *const *names, size_t n, struct cli_items *pools)
+{
+	struct err e = ERR_INIT;
+
+	if (n)
+		nvlist_add_strings(args, "names", (const char *const *)names, n);
+	if (cli_ask_items(cmd, args, pools, &e) == 0)
+		return errors_take(pools);
+	cli_items_free(pools);
+	return n == 1 ? cli_fail("open", names[0], &e) : cli_fail("look at the pools", NULL, &e);
+}
+
 char *zpool_row_name(const struct nvlist *row, const char *key, const struct zpool_style *st)
 {
 	const char *name = nvlist_string_or(row, "name", key), *path = nvlist_string_or(row, "path", NULL);

@@ -17,6 +17,9 @@ int zpool_history(int argc, char **argv);
 /* Every word that would write. */
 int zpool_refuse(int argc, char **argv);
 
+/* Asks for the pools named, or all. Says which are not there; CLI_ERROR when any is not. */
+int zpool_ask_pools(const char *cmd, struct nvlist *args, char *const *names, size_t n, struct cli_items *pools);
+
 /* How vdevs are called and numbers printed. */
 struct zpool_style {
 	bool guid, path, follow; /* -g -P -L */
@@ -34,6 +37,8 @@ struct zpool_config_options {
 void zpool_config_print(const struct nvlist *status, const struct zpool_config_options *o, FILE *out);
 /* "status:", "action:" and "see:" lines, long texts folded after a TAB. */
 void zpool_reason_print(const struct nvlist *status, FILE *out);
+/* The same of a pool that was found: what to do is to import it, if that can be done. */
+void zpool_listing_reason_print(const struct nvlist *config, FILE *out);
 
 /* Property of a pool or vdev in the form { value, source, number }. */
 struct zpool_value {

@@ -112,18 +112,12 @@ static int pools_get(struct get_options *o, char *const *names, size_t n)
 {
 	autonv struct nvlist *args = nvlist_create();
 	struct cli_items pools;
-	struct err e = ERR_INIT;
+	int failed = zpool_ask_pools("pool.list", args, names, n, &pools);
 
-	if (n)
-		nvlist_add_strings(args, "names", (const char *const *)names, n);
-	if (cli_ask_items("pool.list", args, &pools, &e)) {
-		cli_items_free(&pools);
-		return cli_fail("open", n == 1 ? names[0] : NULL, &e);
-	}
 	for (size_t i = 0; i < pools.n; i++)
 		pool_add(o, pools.item[i]);
 	cli_items_free(&pools);
-	return CLI_OK;
+	return failed;
 }
 
 /* ---- devices ---- */

@@ -12,7 +12,8 @@ struct import_options {
 	uint64_t txg;
 	char **paths;
 	size_t npaths;
-	const char *cachefile, *altroot;
+	char *cachefile;
+	const char *altroot;
 	struct nvlist *props;
 	struct str mount_options;
 };
@@ -23,16 +24,16 @@ static void listing_print(const struct nvlist *config)
 {
 	struct zpool_config_options o = {.counters = false};
 	const char *comment = nvlist_string_or(config, "comment", NULL),
-		   *action = nvlist_string_or(config, "action", NULL);
+		   *error = nvlist_string_or(config, "error", NULL);
 	const char *const *notes;
 	size_t n;
 
 	printf("   pool: %s\n     id: %" PRIu64 "\n  state: %s%s\n", nvlist_string_or(config, "name", "?"),
 	       nvlist_u64_or(config, "pool_guid", 0), nvlist_string_or(config, "health", "UNKNOWN"),
 	       nvlist_u64_or(config, "state", 0) == 2 ? " (DESTROYED)" : "");
-	zpool_reason_print(config, stdout);
-	if (!action)
-		puts(" action: The pool can be imported using its name or numeric identifier.");
+	zpool_listing_reason_print(config, stdout);
+	if (error)
+		printf("  error: %s\n", error);
 	if (comment)
 		printf("comment: %s\n", comment);
 	if (nvlist_strings(config, "notes", &notes, &n) == 0)
@@ -51,12 +52,13 @@ static void search_args(const struct import_options *o, struct nvlist *args)
 	nvlist_add_boolean_value(args, "destroyed", o->destroyed);
 }
 
-static int search(const struct import_options *o, struct cli_items *found)
+static int search(const struct import_options *o, bool open, struct cli_items *found)
 {
 	autonv struct nvlist *args = nvlist_create();
 	struct err e = ERR_INIT;
 
 	search_args(o, args);
+	nvlist_add_boolean_value(args, "open", open);
 	if (cli_ask_items("pool.search", args, found, &e) == 0)
 		return CLI_OK;
 	cli_items_free(found);
@@ -68,7 +70,7 @@ static int import_list(const struct import_options *o)
 	struct cli_items found;
 	int failed;
 
-	if (search(o, &found))
+	if (search(o, true, &found))
 		return CLI_ERROR;
 	failed = found.n ? CLI_OK : CLI_ERROR;
 	for (size_t i = 0; i < found.n; i++) {
@@ -169,7 +171,7 @@ static int import_all(const struct import_options *o)
 	struct cli_items found;
 	int failed;
 
-	if (search(o, &found))
+	if (search(o, false, &found))
 		return CLI_ERROR;
 	failed = found.n ? CLI_OK : CLI_ERROR;
 	for (size_t i = 0; i < found.n && !cli_interrupted; i++)
@@ -203,10 +205,18 @@ static int property_take(struct import_options *o, char *text)
 	return 0;
 }
 
-static void path_add(struct import_options *o, char *path)
+/* The daemon has a working directory of its own. */
+static char *path_absolute(const char *path)
+{
+	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+	return cwd ? xasprintf("%s/%s", cwd, path) : xstrdup(path);
+}
+
+static void path_add(struct import_options *o, const char *path)
 {
 	o->paths = xrealloc(o->paths, (o->npaths + 1) * sizeof(char *));
-	o->paths[o->npaths++] = path;
+	o->paths[o->npaths++] = path_absolute(path);
 }
 
 static int option_take(struct import_options *o, int opt)
@@ -221,7 +231,8 @@ static int option_take(struct import_options *o, int opt)
 		path_add(o, optarg);
 		return 0;
 	case 'c':
-		o->cachefile = optarg;
+		free(o->cachefile);
+		o->cachefile = path_absolute(optarg);
 		return 0;
 	case 's': /* devices are always scanned */
 	case 'V': /* missing devices never stop a read-only import that can do without them */
@@ -317,6 +328,9 @@ int zpool_import(int argc, char **argv)
 		err = import_run(&o, argv + optind, argc - optind);
 	nvlist_destroy(o.props);
 	str_free(&o.mount_options);
+	for (size_t i = 0; i < o.npaths; i++)
+		free(o.paths[i]);
 	free(o.paths);
+	free(o.cachefile);
 	return err;
 }

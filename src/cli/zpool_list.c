@@ -245,23 +245,18 @@ static int report(const struct list_options *o)
 {
 	autonv struct nvlist *args = nvlist_create();
 	struct cli_items pools;
-	struct err e = ERR_INIT;
-	int err;
+	int failed;
 
 	zpool_time_print(o->time_kind);
-	if (o->nnames)
-		nvlist_add_strings(args, "names", (const char *const *)o->names, o->nnames);
-	err = cli_ask_items("pool.list", args, &pools, &e);
-	if (err)
-		err = cli_fail("open", o->nnames == 1 ? o->names[0] : NULL, &e);
-	else if (o->json)
+	failed = zpool_ask_pools("pool.list", args, o->names, o->nnames, &pools);
+	if (o->json)
 		pools_json(o, &pools);
 	else if (pools.n)
 		pools_print(o, &pools);
-	else if (!o->scripted)
+	else if (!failed && !o->scripted)
 		puts("no pools available");
 	cli_items_free(&pools);
-	return err;
+	return failed;
 }
 
 static int option_take(struct list_options *o, int opt)

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#define FOLD_COLUMN 72
+#define FOLD_COLUMN 70
 
 struct row {
 	char *name;
@@ -141,7 +141,9 @@ static void notes_print(const struct nvlist *row, const struct zpool_config_opti
 static void row_print(const struct row *r, size_t width, const struct zpool_config_options *o, FILE *out)
 {
 	if (!r->row) {
-		fprintf(out, o->counters ? "\t%s\t\n" : "\t%s\n", r->name);
+		bool plain = !o->counters || strcmp(r->name, "cache") == 0 || strcmp(r->name, "spares") == 0;
+
+		fprintf(out, plain ? "\t%s\n" : "\t%s\t\n", r->name);
 		return;
 	}
 	fprintf(out, "\t%*s%-*s", (int)(2 * r->depth), "", (int)(width - 2 * r->depth), r->name);
@@ -155,7 +157,7 @@ static void row_print(const struct row *r, size_t width, const struct zpool_conf
 		else if (o->slow)
 			count_print(nvlist_u64_or(r->row, "slow_ios", 0), o->style.parsable, out);
 	} else {
-		fprintf(out, "  %s", nvlist_string_or(r->row, "state", ""));
+		fprintf(out, o->counters ? "  %-8s" : "  %s", nvlist_string_or(r->row, "state", ""));
 	}
 	notes_print(r->row, o, out);
 	fputc('\n', out);
@@ -205,15 +207,53 @@ static void fold_print(const char *label, const char *text, FILE *out)
 	fputc('\n', out);
 }
 
+static void see_print(const struct nvlist *status, FILE *out)
+{
+	const char *see = nvlist_string_or(status, "moreinfo", NULL);
+
+	if (see)
+		fprintf(out, "   see: %s\n", see);
+}
+
 void zpool_reason_print(const struct nvlist *status, FILE *out)
 {
 	const char *text = nvlist_string_or(status, "status", NULL), *action = nvlist_string_or(status, "action", NULL);
-	const char *see = nvlist_string_or(status, "moreinfo", NULL);
 
 	if (text)
 		fold_print("status", text, out);
 	if (action)
 		fold_print("action", action, out);
-	if (see)
-		fprintf(out, "   see: %s\n", see);
+	see_print(status, out);
+}
+
+#define CAN_BE "The pool can be imported "
+
+static const char *listing_action(const struct nvlist *config)
+{
+	const char *health = nvlist_string_or(config, "health", ""), *reason = nvlist_string_or(config, "reason", "ok");
+
+	if (nvlist_u64_or(config, "state", 0) == 2)
+		return "The pool was destroyed, but can be imported using the '-Df' flags.";
+	if (strcmp(reason, "hostid-mismatch") == 0 || nvlist_exists(config, "error"))
+		return nvlist_string_or(config, "action", NULL);
+	if (strcmp(health, "DEGRADED") == 0)
+		return CAN_BE "despite missing or damaged devices.  The fault tolerance of the pool may be compromised "
+			      "if imported.";
+	if (strcmp(reason, "version-older") == 0 || strcmp(reason, "feat-disabled") == 0)
+		return CAN_BE
+		    "using its name or numeric identifier, though some features will not be available without "
+		    "an explicit 'zpool upgrade'.";
+	return strcmp(health, "ONLINE") == 0 ? CAN_BE "using its name or numeric identifier."
+					     : nvlist_string_or(config, "action", NULL);
+}
+
+void zpool_listing_reason_print(const struct nvlist *config, FILE *out)
+{
+	const char *text = nvlist_string_or(config, "status", NULL), *action = listing_action(config);
+
+	if (text)
+		fold_print(" status", text, out);
+	if (action)
+		fold_print(" action", action, out);
+	see_print(config, out);
 }

@@ -99,7 +99,7 @@ static void removal_print(const struct nvlist *status)
 		return;
 	state = nvlist_string_or(s, "removal_state", "");
 	size_print(nvlist_u64_or(s, "copied", 0), true, copied);
-	size_print(nvlist_u64_or(s, "mapping_memory", 0), true, memory);
+	size_print(nvlist_u64_or(s, "mapping_memory", 0), false, memory);
 	if (strcmp(state, "FINISHED") == 0) {
 		uint64_t start = nvlist_u64_or(s, "start_time", 0), end = nvlist_u64_or(s, "end_time", 0);
 		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = ctime_show(end);
@@ -131,8 +131,8 @@ static void expansion_print(const struct nvlist *status)
 	if (end) {
 		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = ctime_show(end);
 
-		printf("expand: expanded %s-%" PRIu64 " copied %s in %s, on %s\n", nvlist_string_or(s, "name", "raidz"),
-		       nvlist_u64_or(s, "expanding_vdev", 0), done, took, date);
+		printf("expand: expanded %s copied %s in %s, on %s\n", nvlist_string_or(s, "name", "raidz"), done, took,
+		       date);
 	} else {
 		autofree char *date = ctime_show(start);
 
@@ -390,22 +390,17 @@ static int report(const struct status_options *o)
 {
 	autonv struct nvlist *args = nvlist_create();
 	struct cli_items pools;
-	struct err e = ERR_INIT;
+	int failed;
 
 	zpool_time_print(o->time_kind);
-	if (o->nnames)
-		nvlist_add_strings(args, "names", (const char *const *)o->names, o->nnames);
 	nvlist_add_boolean_value(args, "errors", o->verbose);
-	if (cli_ask_items("pool.status", args, &pools, &e)) {
-		cli_items_free(&pools);
-		return cli_fail("open", o->nnames == 1 ? o->names[0] : NULL, &e);
-	}
+	failed = zpool_ask_pools("pool.status", args, o->names, o->nnames, &pools);
 	if (o->json)
 		statuses_json(o, &pools);
-	else
+	else if (pools.n || !failed)
 		statuses_print(o, &pools);
 	cli_items_free(&pools);
-	return CLI_OK;
+	return failed;
 }
 
 static int option_take(struct status_options *o, int opt)

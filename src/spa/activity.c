@@ -91,7 +91,8 @@ int spa_host_check(struct spa_loader *ld, const struct nvlist *config, struct er
 	char date[64] = "";
 	struct tm tm;
 
-	if (host == 0 || host == os_hostid() || state == POOL_STATE_EXPORTED || state == POOL_STATE_DESTROYED)
+	if (ld->args->trial || host == 0 || host == os_hostid() || state == POOL_STATE_EXPORTED ||
+	    state == POOL_STATE_DESTROYED)
 		return 0;
 	if (ld->args->force) {
 		spa_note(ld->spa,

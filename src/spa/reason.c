@@ -1,5 +1,6 @@
 /*
- * The reasons a pool's status may have, their words, and what to do (docs/format/09-cli.md, 9.9). The words are ours.
+ * The reasons a pool's status may have, their words, and what to do (docs/format/09-cli.md, 9.9). Where OpenZFS's own
+ * words are known from its output they are used; the others are in their manner.
  */
 #include "spa/spa_impl.h"
 
@@ -8,51 +9,91 @@
 static const struct reason {
 	const char *id, *status, *action, *msgid;
 } reasons[] = {
-    {"resilvering", "One or more devices is currently being resilvered. The pool works, possibly degraded.",
+    {"resilvering",
+     "One or more devices is currently being resilvered.  The pool will continue to function, possibly in a degraded "
+     "state.",
      "Wait for the resilver to complete.", NULL},
-    {"rebuilding", "One or more devices is being rebuilt sequentially, without verifying checksums.",
+    {"rebuilding",
+     "One or more devices is being rebuilt sequentially, which does not verify checksums.  The pool will continue to "
+     "function, possibly in a degraded state.",
      "Wait for the rebuild to complete, then scrub the pool.", NULL},
-    {"rebuild-scrub", "A sequential rebuild finished; its data has not been verified by a scrub.",
-     "Scrub the pool where it can be written.", NULL},
-    {"hostid-active", "The pool is in use on another system.",
-     "Export it there first. It cannot be imported safely while it is in use.", "ZFS-8000-EY"},
-    {"hostid-mismatch", "The pool was last used by another system.",
-     "Make sure that it is not in use there, then import it with -f.", "ZFS-8000-EY"},
-    {"version-newer", "The pool has a version that is not supported.", "Access it with newer software.", "ZFS-8000-A5"},
-    {"unsup-feat-read", "The pool uses features that are not supported.", "Access it with newer software.", NULL},
-    {"unsup-feat-write", "The pool uses features that allow it to be read, not written.",
-     "Nothing needs to be done for reading.", NULL},
-    {"bad-guid-sum", "Devices are missing: those that are there do not add up to the pool.",
-     "Attach the missing devices and import again.", "ZFS-8000-6X"},
-    {"io-failure", "The pool cannot be read any more.", "Make sure that its devices are there, then import it again.",
-     "ZFS-8000-HC"},
-    {"bad-log", "An intent log device cannot be read.",
-     "Attach the device, or import with -m and lose what was only in the log.", "ZFS-8000-K4"},
-    {"missing-dev-nr", "Devices are missing and there is not enough redundancy to do without them.",
-     "Attach the missing devices and import again.", "ZFS-8000-3C"},
-    {"corrupt-label-nr", "Devices have no valid label and there is not enough redundancy to do without them.",
-     "Restore the devices or the pool from a backup.", "ZFS-8000-5E"},
-    {"corrupt-pool", "The pool's metadata is damaged and it cannot be opened.",
-     "Try an earlier state with -F, or restore the pool from a backup.", "ZFS-8000-72"},
-    {"corrupt-data", "One or more blocks are damaged; what they hold is lost.",
-     "Restore the files concerned from a backup. -v lists them.", "ZFS-8000-8A"},
-    {"faulted-dev-r", "A device was taken out of use. There is enough redundancy to do without it.",
-     "Replace the device.", NULL},
-    {"missing-dev-r", "A device could not be opened. There is enough redundancy to do without it.",
-     "Attach the missing device.", "ZFS-8000-2Q"},
-    {"corrupt-label-r", "A device has no valid label. There is enough redundancy to do without it.",
-     "Replace the device.", "ZFS-8000-4J"},
-    {"failing-dev", "A device had errors that could not be helped, or were corrected from redundancy.",
-     "Decide whether the device needs to be replaced.", "ZFS-8000-9P"},
-    {"offline-dev", "A device was taken offline by the administrator. There is enough redundancy.",
-     "Bring the device online or replace it.", NULL},
-    {"removed-dev", "A device was removed. There is enough redundancy.", "Bring the device back or replace it.", NULL},
-    {"errata", "The pool was written by software with a known error.", "See the message for what is concerned.",
+    {"rebuild-scrub", "A sequential rebuild finished, and no scrub has verified since then what it wrote.",
+     "Use 'zpool scrub' to verify all data checksums.", NULL},
+    {"hostid-active", "The pool is currently imported by another system.",
+     "The pool must be exported from that system before it can be safely imported.", "ZFS-8000-EY"},
+    {"hostid-mismatch", "The pool was last accessed by another system.",
+     "The pool can be imported using its name or numeric identifier and the '-f' flag.", "ZFS-8000-EY"},
+    {"version-newer", "The pool is formatted using an incompatible version.",
+     "The pool cannot be imported.  Access the pool on a system running newer software.", "ZFS-8000-A5"},
+    {"unsup-feat-read", "The pool uses features that this software does not support.",
+     "The pool cannot be imported.  Access the pool on a system that supports these features, or restore it from "
+     "backup.",
+     NULL},
+    {"unsup-feat-write", "The pool uses features that this software does not support, but that allow it to be read.",
+     "The pool can be imported read-only.  To write it, access it on a system that supports these features.", NULL},
+    {"bad-guid-sum", "One or more devices are missing: those that are there do not add up to the pool.",
+     "Attach the missing devices and try again.", "ZFS-8000-6X"},
+    {"io-failure", "One or more devices are faulted in response to I/O failures, and the pool cannot be read any more.",
+     "Make sure the affected devices are connected, then export the pool and import it again.", "ZFS-8000-HC"},
+    {"bad-log", "An intent log device could not be read.",
+     "Attach the missing device, or import the pool with '-m' without what is only in the log.", "ZFS-8000-K4"},
+    {"missing-dev-nr",
+     "One or more devices could not be opened.  There are insufficient replicas for the pool to continue functioning.",
+     "Attach the missing device and import the pool again.", "ZFS-8000-3C"},
+    {"corrupt-label-nr",
+     "One or more devices could not be used because the label is missing or invalid.  There are insufficient replicas "
+     "for the pool to continue functioning.",
+     "Destroy and re-create the pool from a backup source.", "ZFS-8000-5E"},
+    {"corrupt-pool", "The pool metadata is corrupted and the pool cannot be opened.",
+     "Try an earlier state of the pool with 'zpool import -F', or restore it from a backup source.", "ZFS-8000-72"},
+    {"corrupt-data",
+     "One or more devices has experienced an error resulting in data corruption.  Applications may be affected.",
+     "Restore the file in question if possible.  Otherwise restore the entire pool from backup.", "ZFS-8000-8A"},
+    {"faulted-dev-r",
+     "One or more devices are faulted in response to persistent errors.  Sufficient replicas exist for the pool to "
+     "continue functioning in a degraded state.",
+     "Replace the faulted device, or use 'zpool clear' to mark the device repaired.", NULL},
+    {"missing-dev-r",
+     "One or more devices could not be opened.  Sufficient replicas exist for the pool to continue functioning in a "
+     "degraded state.",
+     "Attach the missing device and online it using 'zpool online'.", "ZFS-8000-2Q"},
+    {"corrupt-label-r",
+     "One or more devices could not be used because the label is missing or invalid.  Sufficient replicas exist for "
+     "the pool to continue functioning in a degraded state.",
+     "Replace the device using 'zpool replace'.", "ZFS-8000-4J"},
+    {"failing-dev",
+     "One or more devices has experienced an unrecoverable error.  Applications are unaffected, because what was wrong "
+     "was read from another copy.",
+     "Determine if the device needs to be replaced, and clear the errors using 'zpool clear' or replace the device "
+     "with 'zpool replace'.",
+     "ZFS-8000-9P"},
+    {"offline-dev",
+     "One or more devices has been taken offline by the administrator.  Sufficient replicas exist for the pool to "
+     "continue functioning in a degraded state.",
+     "Online the device using 'zpool online' or replace the device with 'zpool replace'.", NULL},
+    {"removed-dev",
+     "One or more devices has been removed by the administrator.  Sufficient replicas exist for the pool to continue "
+     "functioning in a degraded state.",
+     "Online the device using 'zpool online' or replace the device with 'zpool replace'.", NULL},
+    {"non-native-ashift",
+     "One or more devices are configured to use a non-native block size.  Expect reduced performance.",
+     "Replace affected devices with devices that support the configured block size, or migrate data to a properly "
+     "configured pool.",
+     NULL},
+    {"errata", "The pool was written by software with a known erratum.", "See the message below for what is concerned.",
      "ZFS-8000-ER"},
-    {"version-older", "The pool has an old version; some features are not available.",
-     "Upgrade it where it can be written, when no older software needs to read it any more.", NULL},
-    {"feat-disabled", "Some supported features are not enabled on the pool.",
-     "Enable them where the pool can be written, when no older software needs to read it any more.", NULL},
+    {"version-older",
+     "The pool is formatted using a legacy on-disk format.  The pool can still be used, but some features are "
+     "unavailable.",
+     "Upgrade the pool using 'zpool upgrade'.  Once this is done, the pool will no longer be accessible on software "
+     "that does not support feature flags.",
+     NULL},
+    {"feat-disabled",
+     "Some supported and requested features are not enabled on the pool. The pool can still be used, but some features "
+     "are unavailable.",
+     "Enable all features using 'zpool upgrade'. Once this is done, the pool may no longer be accessible by software "
+     "that does not support the features. See zpool-features(7) for details.",
+     NULL},
 };
 
 void spa_reason_add(struct nvlist *out, const char *reason)

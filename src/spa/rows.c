@@ -2,6 +2,8 @@
  * One row per device for `zpool status`, `zpool list -v` and the listing of `zpool import`
  * (docs/format/09-cli.md, 9.9).
  */
+#include "base/os.h"
+#include "spa/search.h"
 #include "spa/spa_impl.h"
 
 static const char *aux_words(const struct vdev *vd)
@@ -100,6 +102,12 @@ struct nvlist *spa_row(const struct vdev *vd, const char *class, const struct sp
 	nvlist_add_u64(row, "read_errors", counter_read(&vd->stats.read_errors));
 	nvlist_add_u64(row, "write_errors", counter_read(&vd->stats.write_errors));
 	nvlist_add_u64(row, "checksum_errors", counter_read(&vd->stats.checksum_errors));
+	nvlist_add_u64(row, "read_ops", counter_read(&vd->stats.read_ops));
+	nvlist_add_u64(row, "read_bytes", counter_read(&vd->stats.read_bytes));
+	if (vd->disk && vd->disk->physical_block_size > UINT64_C(1) << vd->top->ashift) {
+		nvlist_add_u64(row, "configured_ashift", vd->top->ashift);
+		nvlist_add_u64(row, "physical_ashift", (uint64_t)__builtin_ctz(vd->disk->physical_block_size));
+	}
 	if (vd->removing)
 		nvlist_add_u64(row, "removing", 1);
 	if (vd->noalloc)
@@ -167,8 +175,8 @@ void spa_rows_add(struct nvlist *out, const struct vdev *root, const char *pool,
 		const struct vdev *vd = root->child[i];
 		const char *key = keys[spa_top_class(vd)];
 
-		if (vd->kind == VDEV_HOLE)
-			continue;
+		if (vd->kind == VDEV_HOLE || vd->kind == VDEV_INDIRECT)
+			continue; /* what is left of removed devices is no device */
 		rows_put(key ? class_list(out, key) : normal, vd,
 			 spa_row(vd, spa_class_name(vd), space ? &space[i] : NULL));
 	}
@@ -188,6 +196,14 @@ static void missing_count(const struct vdev *vd, unsigned *missing, unsigned *da
 		missing_count(vd->child[i], missing, damaged);
 }
 
+/* Another host used it last and did not export it. */
+static bool is_foreign(const struct nvlist *config)
+{
+	uint64_t host = nvlist_u64_or(config, "hostid", 0);
+
+	return host && host != os_hostid() && nvlist_u64_or(config, "state", POOL_STATE_ACTIVE) == POOL_STATE_ACTIVE;
+}
+
 static const char *config_reason(const struct nvlist *config, const struct vdev *root)
 {
 	uint64_t version = nvlist_u64_or(config, "version", 0);
@@ -201,6 +217,8 @@ static const char *config_reason(const struct nvlist *config, const struct vdev 
 	missing_count(root, &missing, &damaged);
 	if (!vdev_is_readable(root))
 		return damaged && !missing ? "corrupt-label-nr" : "missing-dev-nr";
+	if (is_foreign(config))
+		return "hostid-mismatch";
 	if (missing)
 		return "missing-dev-r";
 	if (damaged)
@@ -249,4 +267,46 @@ void spa_config_describe(struct nvlist *config)
 	spa_reason_add(config, config_reason(config, root));
 	spa_rows_add(config, root, pool, NULL);
 	vdev_tree_destroy(root);
+}
+
+/* A host's claim weighs more than what is found out by opening the pool in spite of it. */
+static void status_take(struct nvlist *config, struct nvlist *status)
+{
+	static const char *const words[] = {"reason", "status", "action", "msgid", "moreinfo"};
+	static const char *const lists[] = {"vdevs", "logs", "special", "dedup", "spares", "l2cache"};
+	bool foreign = is_foreign(config);
+	const char *text;
+	struct nvlist *l;
+
+	nvlist_add_string(config, "health", nvlist_string_or(status, "state", "UNKNOWN"));
+	for (size_t i = 0; i < ARRAY_LEN(words) && !foreign; i++) {
+		nvlist_remove(config, words[i]);
+		if (nvlist_string(status, words[i], &text) == 0)
+			nvlist_add_string(config, words[i], text);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		nvlist_remove(config, lists[i]);
+		if (nvlist_list(status, lists[i], &l) == 0)
+			nvlist_add_list(config, lists[i], l);
+	}
+}
+
+int spa_config_try(struct nvlist *config, struct arc *arc, bool (*progress)(void *arg, const char *stage), void *arg)
+{
+	struct spa_import args = {
+	    .config = config, .trial = true, .arc = arc, .progress = progress, .progress_arg = arg};
+	autonv struct nvlist *status = NULL;
+	struct err e = ERR_INIT;
+	struct spa *spa;
+	int err = spa_import(&args, &spa, &e);
+
+	if (err) {
+		if (e.text[0])
+			nvlist_add_string(config, "error", e.text);
+		return err == -EINTR ? err : 0;
+	}
+	if (spa_status(spa, false, &status) == 0)
+		status_take(config, status);
+	spa_export(spa, NULL);
+	return 0;
 }

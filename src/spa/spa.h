@@ -33,11 +33,12 @@ int spa_search(const struct spa_search *s, struct nvlist ***out, size_t *n, stru
 
 /* --- importing --- */
 struct spa_import {
-	struct nvlist *config;            /* from spa_search */
-	const char *new_name;             /* NULL: its own */
-	bool temporary_name;              /* -t */
-	bool force;                       /* -f: although another host used it last */
-	bool missing_log;                 /* -m */
+	struct nvlist *config; /* from spa_search */
+	const char *new_name;  /* NULL: its own */
+	bool temporary_name;   /* -t */
+	bool trial;            /* for a listing: to be exported again at once, so hosts are not asked about */
+	bool force;            /* -f: although another host used it last */
+	bool missing_log;      /* -m */
 	bool rewind, rewind_dry, extreme; /* -F -n -X; dry: the pool is opened as it would be, and noted */
 	uint64_t txg;                     /* -T, 0 = newest */
 	bool rewind_checkpoint;           /* --rewind-to-checkpoint */
@@ -51,6 +52,12 @@ struct spa;
 /* Read-only: writes nothing at all to any device. Errors are sentences that name pool, device or feature and the cause.
  */
 int spa_import(const struct spa_import *args, struct spa **out, struct err *e);
+/*
+ * Opens what was found, as an import would, and puts what `zpool import` lists better than labels tell into the
+ * configuration: health, reason, rows of special, log, spare and cache devices. What cannot be opened keeps what the
+ * labels said, with the cause as "error". -EINTR only.
+ */
+int spa_config_try(struct nvlist *config, struct arc *arc, bool (*progress)(void *arg, const char *stage), void *arg);
 /* -EBUSY while holds exist (mounts, exports, open objsets). */
 int spa_export(struct spa *spa, struct err *e);
 

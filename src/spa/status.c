@@ -55,8 +55,13 @@ static void scan_add(struct nvlist *out, const struct dsl_scan *s)
 	nvlist_add_u64(out, "thorough", s->thorough);
 }
 
+struct conditions { /* what the reason is chosen by */
+	bool resilvering, rebuilding, damaged;
+	uint64_t rebuilt, scrubbed; /* when a rebuild ended last; when the scrub that last ended began */
+};
+
 /* 12 words of the top-level ZAP (01 5.4). */
-static void rebuilds_add(struct spa *spa, struct nvlist *out, bool *running)
+static void rebuilds_add(struct spa *spa, struct nvlist *out, struct conditions *c)
 {
 	static const char *const states[] = {"NONE", "ACTIVE", "CANCELED", "COMPLETE"};
 	static const char *const keys[] = {NULL,        NULL,      NULL,     NULL,      "start_time", "end_time",
@@ -77,17 +82,15 @@ static void rebuilds_add(struct spa *spa, struct nvlist *out, bool *running)
 		for (size_t k = 4; k < ARRAY_LEN(keys); k++)
 			nvlist_add_u64(one, keys[k], w[k]);
 		nvlist_take_list(all, name, one);
-		*running |= w[0] == 1;
+		c->rebuilding |= w[0] == 1;
+		if (w[0] == 3)
+			c->rebuilt = MAX(c->rebuilt, w[5]);
 	}
 	if (nvlist_len(all))
 		nvlist_take_list(out, "rebuild_stats", all);
 	else
 		nvlist_destroy(all);
 }
-
-struct conditions { /* what the reason is chosen by */
-	bool resilvering, rebuilding, damaged;
-};
 
 static void scans_add(struct spa *spa, struct nvlist *out, struct conditions *c)
 {
@@ -97,9 +100,11 @@ static void scans_add(struct spa *spa, struct nvlist *out, struct conditions *c)
 	if (dsl_scan_read(spa->dsl, &s) == 0 && s.func != DSL_SCAN_NONE) {
 		scan_add(stats, &s);
 		c->resilvering = s.func == DSL_SCAN_RESILVER && s.state == DSL_SCAN_STATE_SCANNING;
+		if (s.func == DSL_SCAN_SCRUB && s.state == DSL_SCAN_STATE_FINISHED)
+			c->scrubbed = s.start_time;
 	}
 	error_scrub_add(spa, stats);
-	rebuilds_add(spa, stats, &c->rebuilding);
+	rebuilds_add(spa, stats, c);
 	if (nvlist_len(stats))
 		nvlist_take_list(out, "scan_stats", stats);
 	else
@@ -350,6 +355,11 @@ static bool is_removed(const struct vdev *vd)
 	return vdev_is_leaf(vd) && vd->state == VDEV_STATE_REMOVED;
 }
 
+static bool is_non_native(const struct vdev *vd)
+{
+	return vd->disk && vd->top && vd->disk->physical_block_size > UINT64_C(1) << vd->top->ashift;
+}
+
 static bool uses_unknown_features(const struct spa *spa)
 {
 	const struct nvlist *l = spa_priv(spa)->write_features;
@@ -382,14 +392,17 @@ static const char *reason_choose(const struct spa *spa, const struct conditions 
 		bool (*is)(const struct vdev *vd);
 		const char *reason;
 	} devices[] = {
-	    {is_faulted, "faulted-dev-r"}, {is_missing, "missing-dev-r"}, {is_unlabelled, "corrupt-label-r"},
-	    {has_errors, "failing-dev"},   {is_offline, "offline-dev"},   {is_removed, "removed-dev"},
+	    {is_faulted, "faulted-dev-r"},        {is_missing, "missing-dev-r"}, {is_unlabelled, "corrupt-label-r"},
+	    {has_errors, "failing-dev"},          {is_offline, "offline-dev"},   {is_removed, "removed-dev"},
+	    {is_non_native, "non-native-ashift"},
 	};
 
 	if (c->resilvering)
 		return "resilvering";
 	if (c->rebuilding)
 		return "rebuilding";
+	if (c->rebuilt > c->scrubbed)
+		return "rebuild-scrub";
 	if (uses_unknown_features(spa))
 		return "unsup-feat-write";
 	if (any_vdev(spa->root, is_missing_log))

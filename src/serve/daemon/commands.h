@@ -6,14 +6,16 @@
  * daemon.info     -> version str, pid, uptime (s), arc list, nbd_socket str, nbd_tcp str
  * daemon.stop     force bool -> (the daemon exports everything and ends after the reply)
  *
- * pool.search     paths strs, cachefile str, destroyed bool; items: configurations as of spa_search
+ * pool.search     paths strs, cachefile str, destroyed bool, open bool; items: configurations as of spa_search (open:
+ * made truer by spa_config_try) of pools that are not imported
  * pool.import     paths, cachefile, destroyed as above; guid | name str (required), new_name str, temporary bool, force
  * bool, missing_log bool, rewind bool, rewind_dry bool, extreme bool, txg, rewind_checkpoint bool, altroot str, props
  * list of str, mount bool, options str -> name str, notes strs, failures strs (mounts that could not be had)
  *                 (-l is the client's: it imports without mount, loads keys, then mounts all)
  * pool.export     name str, force bool
- * pool.list       names strs (none: all); items: name str, guid, props list (spa_props_get), vdevs list (spa_status'
- * vdev tree and classes) pool.status     names strs, errors bool; items: spa_status pool.get        name str, vdev str
+ * pool.list       names strs (none: all; of several that are not there an item says so: name str, error str); items:
+ * name str, guid, props list (spa_props_get), vdevs list (spa_status' vdev tree and classes) pool.status     names
+ * strs, errors bool; items: spa_status pool.get        name str, vdev str
  * -> props list; with vdev "all-vdevs": items name str, props list pool.history    name str; items: records
  *
  * dataset.list    names strs (none: all pools), depth (absent: unlimited below names; 0: names themselves), types

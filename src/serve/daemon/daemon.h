@@ -45,6 +45,7 @@ void daemon_init(struct tarn_daemon *d, uint64_t arc_max_bytes);
 void daemon_end(struct tarn_daemon *d);
 /* The pool a data set, snapshot or bookmark name belongs to; -ENOENT with a sentence. Released with pool_release. */
 int pool_hold(struct tarn_daemon *d, const char *name, struct pool **out, struct err *e);
+bool pool_is_imported(struct tarn_daemon *d, uint64_t guid); /* or is being imported */
 void pool_release(struct tarn_daemon *d, struct pool *p);
 /* All pools, in name order, each held; the array is the caller's. */
 size_t pools_hold_all(struct tarn_daemon *d, struct pool ***out);

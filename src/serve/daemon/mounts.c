@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <mntent.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
@@ -121,6 +123,33 @@ static bool dir_is_empty(const char *path)
 	return empty;
 }
 
+/* A daemon that was killed leaves mounts behind that answer nobody; what hides under them is what was meant. Only
+ * our own: the last mount of a directory stands last in the table. */
+static bool mount_is_ours(const char *path)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	struct mntent *m;
+	bool ours = false;
+
+	while (f && (m = getmntent(f)))
+		if (strcmp(m->mnt_dir, path) == 0)
+			ours = strcmp(m->mnt_type, "fuse.tarn") == 0;
+	if (f)
+		endmntent(f);
+	return ours;
+}
+
+static void dead_mounts_clear(const char *path)
+{
+	struct stat st;
+
+	while (stat(path, &st) && errno == ENOTCONN && mount_is_ours(path)) {
+		log_info("taking down what a daemon that is gone left mounted at %s", path);
+		if (fuse_unmount_dead(path))
+			return;
+	}
+}
+
 /* mkdir -p, with the modes people expect of mount points. */
 static int dir_prepare(const char *path, struct err *e)
 {
@@ -129,10 +158,12 @@ static int dir_prepare(const char *path, struct err *e)
 
 	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
 		*p = 0;
+		dead_mounts_clear(copy);
 		if (mkdir(copy, 0755) && errno != EEXIST)
 			return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
 		*p = '/';
 	}
+	dead_mounts_clear(copy);
 	if (mkdir(copy, 0755) && errno != EEXIST)
 		return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
 	if (stat(copy, &st) || !S_ISDIR(st.st_mode))

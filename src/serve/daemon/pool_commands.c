@@ -30,13 +30,28 @@ static void found_free(struct found *f)
 	free(f->config);
 }
 
+static int found_list(struct control_request *rq, const struct nvlist *args, struct nvlist *config)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+	int err = 0;
+
+	if (pool_is_imported(d, nvlist_u64_or(config, "pool_guid", 0)))
+		return 0;
+	if (nvlist_bool(args, "open"))
+		err = spa_config_try(config, d->arc, control_progress, rq);
+	return err ? err : control_item(rq, config);
+}
+
 int command_pool_search(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
 {
 	struct found f = {NULL, 0};
 	int err = found_search(rq, args, &f, e);
 
-	for (size_t i = 0; i < f.n && !err; i++)
-		err = control_item(rq, f.config[i]);
+	for (size_t i = 0; i < f.n && !err; i++) {
+		err = found_list(rq, args, f.config[i]);
+		if (err)
+			err_set(e, err, "%s", err_words(err));
+	}
 	found_free(&f);
 	return err;
 }
@@ -148,10 +163,39 @@ int command_pool_export(struct control_request *rq, const struct nvlist *args, s
 
 /* ---- looking ---- */
 
+typedef int (*pool_fn)(struct control_request *rq, struct pool *p, const struct nvlist *args, struct err *e);
+
+/* The whole word must be the pool's name: not that of something in it. */
+static int one_pool(struct control_request *rq, const char *name, const struct nvlist *args, pool_fn fn, struct err *e)
+{
+	struct tarn_daemon *d = command_daemon(rq);
+	struct pool *p;
+	int err = name[strcspn(name, "/@#")] ? err_set(e, -ENOENT, "no such pool") : pool_hold(d, name, &p, e);
+
+	if (err)
+		return err == -ENOENT ? err_set(e, err, "no such pool") : err;
+	err = fn(rq, p, args, e);
+	pool_release(d, p);
+	return err;
+}
+
+/* What is wrong with one does not hold up the others. */
+static int one_of_pools(struct control_request *rq, const char *name, const struct nvlist *args, pool_fn fn,
+			struct err *e)
+{
+	autonv struct nvlist *item = nvlist_create();
+	struct err own = ERR_INIT;
+	int err = one_pool(rq, name, args, fn, &own);
+
+	if (!err || control_cancelled(rq))
+		return err;
+	nvlist_add_string(item, "name", name);
+	nvlist_add_string(item, "error", own.text[0] ? own.text : err_words(err));
+	return control_item(rq, item);
+}
+
 /* Calls fn for the pools named in args, or for all. */
-static int each_pool(struct control_request *rq, const struct nvlist *args,
-		     int (*fn)(struct control_request *rq, struct pool *p, const struct nvlist *args, struct err *e),
-		     struct err *e)
+static int each_pool(struct control_request *rq, const struct nvlist *args, pool_fn fn, struct err *e)
 {
 	struct tarn_daemon *d = command_daemon(rq);
 	const char *const *names;
@@ -160,15 +204,8 @@ static int each_pool(struct control_request *rq, const struct nvlist *args,
 	int err = 0;
 
 	if (nvlist_strings(args, "names", &names, &n) == 0 && n > 0) {
-		for (size_t i = 0; i < n && !err; i++) {
-			struct pool *p;
-
-			err = pool_hold(d, names[i], &p, e);
-			if (err)
-				break;
-			err = fn(rq, p, args, e);
-			pool_release(d, p);
-		}
+		for (size_t i = 0; i < n && !err; i++)
+			err = n == 1 ? one_pool(rq, names[i], args, fn, e) : one_of_pools(rq, names[i], args, fn, e);
 		return err;
 	}
 	n = pools_hold_all(d, &pools);

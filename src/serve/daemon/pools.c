@@ -35,6 +35,16 @@ static struct pool *pool_find_locked(struct tarn_daemon *d, const char *name, si
 	return NULL;
 }
 
+bool pool_is_imported(struct tarn_daemon *d, uint64_t guid)
+{
+	SCOPED_LOCK(&d->lock);
+
+	list_for_each(&d->pools, n)
+		if (container_of(n, struct pool, node)->guid == guid)
+			return true;
+	return false;
+}
+
 int pool_hold(struct tarn_daemon *d, const char *name, struct pool **out, struct err *e)
 {
 	size_t len = pool_name_len(name);

@@ -25,5 +25,7 @@ struct fuse_mount_args {
 int fuse_mount_create(const struct fuse_mount_args *args, struct fuse_mount **out, struct err *e);
 /* -EBUSY when in use and not `force` (then a lazy unmount); frees the mount. */
 int fuse_mount_destroy(struct fuse_mount *m, bool force, struct err *e);
+/* Lazily takes down what a daemon that no longer runs has left mounted at dir. */
+int fuse_unmount_dead(const char *dir);
 
 #endif

@@ -246,6 +246,11 @@ static int kernel_unmount(const char *dir, bool lazy)
 	return errno == EPERM ? fusermount_run(dir, lazy) : -errno;
 }
 
+int fuse_unmount_dead(const char *dir)
+{
+	return kernel_unmount(dir, true);
+}
+
 static void threads_stop(struct fuse_mount *m)
 {
 	uint64_t one = 1;
