@@ -4,9 +4,6 @@
  */
 #include "serve/fuse/node.h"
 
-/* As long as the kernel likes: nothing changes in a read-only pool. */
-#define FOREVER_S 86400.0
-
 bool control_is(uint64_t number)
 {
 	return number == NODE_CTLDIR || number == NODE_SNAPDIR;
@@ -31,22 +28,18 @@ static void control_entry(const struct fuse_mount *m, uint64_t number, struct fu
 
 static int snapshot_entry(struct fuse_mount *m, const char *name, struct fuse_entry_param *e)
 {
-	struct znode *root;
-	struct snap *s;
-	int err = snap_get(m, name, &s);
+	struct held h;
+	int err = snap_hold_root(m, name, &h);
 
 	if (err)
 		return err;
-	err = znode_hold(s->zpl, s->zpl->root, &root, NULL);
-	if (!err) {
-		znode_stat(root, &e->attr);
-		e->ino = node_number(m, s, root->id);
-		e->attr.st_ino = SNAPROOT_INO - s->zpl->ds->object;
-		e->attr_timeout = e->entry_timeout = FOREVER_S;
-		node_add_lookup(m, s, root);
-	}
-	snap_release(m, s);
-	return err;
+	e->ino = node_number(m, h.snap, h.zn->id);
+	e->generation = h.zn->gen;
+	e->attr_timeout = e->entry_timeout = FOREVER_S;
+	node_stat(m, &h, &e->attr);
+	node_add_lookup(m, &h);
+	node_drop(m, &h);
+	return 0;
 }
 
 int control_lookup(struct fuse_mount *m, uint64_t dir, const char *name, struct fuse_entry_param *e)

@@ -21,6 +21,7 @@
 #define THREADS_MAX 8
 /* The kernel reads ahead this far; the default of 128 KiB would cut every request to that. */
 #define READ_AHEAD_KIB 4096
+#define POLL_MS        20000 /* idle threads close idle snapshots */
 
 /* ---- request threads ---- */
 
@@ -51,7 +52,8 @@ static void *request_main(void *arg)
 				{.fd = m->wake_fd, .events = POLLIN}};
 
 	while (!fuse_session_exited(m->session)) {
-		if (poll(pfd, 2, -1) < 0 && errno != EINTR)
+		snap_expire(m);
+		if (poll(pfd, 2, POLL_MS) < 0 && errno != EINTR)
 			break;
 		if ((pfd[1].revents & POLLIN) ||
 		    ((pfd[0].revents & (POLLIN | POLLERR | POLLHUP)) && !request_take(m, &buf)))
@@ -170,13 +172,10 @@ static int session_start(struct fuse_mount *m, struct err *e)
 static void mount_free(struct fuse_mount *m)
 {
 	free(m->thread);
-	free(m->snap);
 	free(m->dir);
 	free(m->options);
 	if (m->wake_fd >= 0)
 		close(m->wake_fd);
-	pthread_mutex_destroy(&m->lock);
-	pthread_cond_destroy(&m->idle);
 	free(m);
 }
 
@@ -190,7 +189,7 @@ static bool acl_is_posix(struct dsl_dataset *ds)
 int fuse_mount_create(const struct fuse_mount_args *args, struct fuse_mount **out, struct err *e)
 {
 	struct fuse_mount *m = xcalloc(1, sizeof(*m));
-	struct znode *root;
+	struct held root;
 	int err;
 
 	m->args = *args;
@@ -199,16 +198,18 @@ int fuse_mount_create(const struct fuse_mount_args *args, struct fuse_mount **ou
 	m->options = xstrdup(args->options ? args->options : "");
 	m->wake_fd = eventfd(0, EFD_CLOEXEC);
 	m->posix_acl = acl_is_posix(m->zpl->ds);
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_cond_init(&m->idle, NULL);
+	node_table_init(m);
 	statvfs_fill(m);
-	err = znode_hold(m->zpl, m->zpl->root, &root, e);
+	err = node_hold_object(m, NULL, m->zpl, m->zpl->root, &root);
+	if (err)
+		err_set(e, err, "cannot read the root directory: %s", err_words(err));
 	if (!err) {
-		node_add_lookup(m, NULL, root);
+		node_add_lookup(m, &root);
+		node_drop(m, &root);
 		err = session_start(m, e);
 	}
 	if (err) {
-		node_forget_all(m);
+		node_table_free(m);
 		mount_free(m);
 		return err;
 	}
@@ -282,7 +283,7 @@ int fuse_mount_destroy(struct fuse_mount *m, bool force, struct err *e)
 	threads_stop(m);
 	log_info("unmounted %s from %s", m->zpl->ds->name, m->dir);
 	fuse_session_destroy(m->session); /* closes the descriptor: whoever still has files open gets errors */
-	node_forget_all(m);
+	node_table_free(m);
 	zpl_close(m->zpl);
 	mount_free(m);
 	return 0;
