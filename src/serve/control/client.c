@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -76,16 +77,36 @@ static int daemon_start(struct err *e)
 	return 0;
 }
 
+/* One at a time: who comes second finds the daemon that the first one has started. */
+static int connect_starting(const char *path, int *fd, struct err *e)
+{
+	autofree char *lock = xasprintf("%s/tarnd.start", os_rundir());
+	int err, lock_fd;
+
+	err = os_dir_make(os_rundir());
+	lock_fd = err ? -1 : open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (lock_fd < 0 || flock(lock_fd, LOCK_EX)) {
+		err = err ? err : -errno;
+		err_set(e, err, "cannot start the daemon in %s: %s", os_rundir(), strerror(-err));
+	} else if (socket_connect(path, fd)) {
+		err = daemon_start(e);
+		if (!err && (err = socket_connect(path, fd)))
+			err_set(e, err, "cannot reach the daemon at %s: %s", path, err_words(err));
+	}
+	if (lock_fd >= 0)
+		close(lock_fd);
+	return err;
+}
+
 int control_connect(bool start, struct control_client **out, struct err *e)
 {
 	autofree char *path = xasprintf("%s/tarnd.sock", os_rundir());
 	int fd, err = socket_connect(path, &fd);
 
 	if ((err == -ENOENT || err == -ECONNREFUSED) && start) {
-		err = daemon_start(e);
+		err = connect_starting(path, &fd, e);
 		if (err)
 			return err;
-		err = socket_connect(path, &fd);
 	}
 	if (err)
 		return err_set(e, err, "cannot reach the daemon at %s: %s", path, err_words(err));

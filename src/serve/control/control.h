@@ -19,6 +19,7 @@
 
 #define CONTROL_VERSION   1
 #define CONTROL_FRAME_MAX (64u << 20)
+#define CONTROL_STALL_MS  30000 /* a peer that stops in the midst of a frame is given up after this long */
 
 enum control_kind {
 	CONTROL_REQUEST = 1,

@@ -8,8 +8,6 @@
 
 #define FRAME_HEADER 16
 #define FRAME_MAGIC  0x4e524154u /* "TARN", little endian */
-/* A peer that stops in the midst of a frame is given up after this long. */
-#define FRAME_STALL_MS 30000
 
 int control_header_decode(const uint8_t hdr[16], enum control_kind *kind, uint32_t *id, uint32_t *length, struct err *e)
 {
@@ -81,7 +79,7 @@ static int recv_all(int fd, void *data, size_t len, bool started)
 	while (len > 0) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
 		ssize_t n;
-		int ready = poll(&pfd, 1, started ? FRAME_STALL_MS : -1);
+		int ready = poll(&pfd, 1, started ? CONTROL_STALL_MS : -1);
 
 		if (ready < 0)
 			return -errno; /* EINTR: the caller looks at its flag; only before a frame has started */

@@ -207,6 +207,7 @@ static bool peer_is_allowed(int fd)
 
 static void connection_start(struct control_server *s, int fd)
 {
+	const struct timeval stall = {.tv_sec = CONTROL_STALL_MS / 1000};
 	struct connection *c;
 	pthread_t thread;
 	bool refused;
@@ -215,6 +216,8 @@ static void connection_start(struct control_server *s, int fd)
 		close(fd);
 		return;
 	}
+	/* A client that stops reading must not hold a command, and with it a pool, for ever. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &stall, sizeof(stall));
 	c = xcalloc(1, sizeof(*c));
 	c->server = s;
 	c->fd = fd;

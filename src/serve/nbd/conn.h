@@ -3,8 +3,8 @@
  * socket loop (server.c).
  *
  * Bytes from the client gather in `in`; `step` is called whenever it may have enough of them, consumes what it
- * understands and returns: 1 something was consumed, 0 more bytes are needed (or the connection is paused), negative
- * errno: hang up. Output is a queue of nbd_out; whoever finds nobody sending sends.
+ * understands and returns: 1 call again if input is still wanted (a pause or an end is seen there), 0 more bytes are
+ * needed, negative errno: hang up. Output is a queue of nbd_out; whoever finds nobody sending sends.
  */
 #ifndef SERVE_NBD_CONN_H
 #define SERVE_NBD_CONN_H
@@ -19,9 +19,11 @@
 #define NBD_NAME_MAX           4096  /* of the protocol */
 #define NBD_OPTION_MAX         16384 /* longest option that is looked at; longer ones are answered with an error */
 #define NBD_REQUEST_MAX        (32u << 20)
-#define NBD_INFLIGHT_MAX       128         /* requests of one connection */
-#define NBD_INFLIGHT_BYTES     (64u << 20) /* and their bytes */
-#define NBD_CONTEXT_ALLOCATION 1u          /* our number for base:allocation */
+#define NBD_INFLIGHT_MAX       128            /* requests of one connection */
+#define NBD_INFLIGHT_BYTES     (64u << 20)    /* and their bytes */
+#define NBD_QUEUED_BYTES       (1u << 20)     /* answers of the negotiation that the client has not taken */
+#define NBD_NEGOTIATION_NS     60000000000ull /* a client that has not entered transmission by then is sent away */
+#define NBD_CONTEXT_ALLOCATION 1u             /* our number for base:allocation */
 
 struct nbd_loop;
 
@@ -32,7 +34,8 @@ struct nbd_out {
 	unsigned niov, at;       /* iov[at] is the next one to send */
 	uint8_t *head;           /* storage of headers the vectors point into */
 	struct dmu_read *read;   /* released once everything is sent; NULL when none */
-	uint64_t inflight_bytes; /* returned to the connection's allowance when sent */
+	uint64_t inflight_bytes; /* returned to the connection's allowance when sent, to the server's when freed */
+	uint64_t queued_bytes;   /* counted against NBD_QUEUED_BYTES */
 	bool ends_request;
 };
 
@@ -43,8 +46,10 @@ struct nbd_conn {
 	int fd;
 	int (*step)(struct nbd_conn *c);
 
-	uint8_t *in;
-	size_t in_len, in_cap;
+	uint8_t *in; /* in_len bytes not yet consumed, within in_base[in_cap] */
+	size_t in_len;
+	uint8_t *in_base;
+	size_t in_cap;
 	uint64_t discard; /* bytes of payload still to be thrown away */
 
 	/* negotiated */
@@ -57,9 +62,12 @@ struct nbd_conn {
 	pthread_mutex_t lock; /* guards everything below; innermost */
 	struct list out;
 	bool sending, closing, paused, draining, event_out;
+	bool stalled;     /* input was not wanted when the loop last looked: have it look again when that changes */
+	bool negotiating; /* since `born`, on the clock of now_ns */
+	uint64_t born;
 	unsigned refs; /* the loop's one, one per request and administrative task */
 	unsigned inflight;
-	uint64_t inflight_bytes;
+	uint64_t inflight_bytes, queued_bytes;
 	struct task admin; /* one administrative task at a time: opening while negotiating, freeing at the end */
 	uint32_t admin_option;
 };
@@ -76,6 +84,9 @@ void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len);
 void conn_pause(struct nbd_conn *c);
 void conn_resume(struct nbd_conn *c);
 void conn_consume(struct nbd_conn *c, size_t n);
+/* One more request in flight, with a reference; bytes of a read are counted apart, once it is found to be sound. */
+void conn_request_begin(struct nbd_conn *c);
+void conn_request_bytes(struct nbd_conn *c, uint64_t bytes);
 /* No more input is taken; the socket closes when all answers are sent. */
 void conn_drain(struct nbd_conn *c);
 struct taskq *nbd_admin(struct nbd_server *s);

@@ -4,8 +4,11 @@
  *
  * A few loop threads own all sockets (epoll, non-blocking); a connection is a state machine and no thread ever waits
  * for a disk or a client. Reads go down asynchronously and their completions send cached blocks straight from the cache
- * to the socket. Opening exports and walking block maps wait for devices and run on an administrative task queue. What
- * a client may have in flight is bounded, so one that stalls holds up only itself.
+ * to the socket. Opening exports and walking block maps wait for devices and run on an administrative task queue.
+ *
+ * What a client may have in flight is bounded, so one that stalls holds up only itself; when all of them together hold
+ * much of the memory, each goes on with one request at a time. Who does not finish negotiating within a minute is sent
+ * away. A client that closes its side is gone, with what it still waited for.
  */
 #ifndef SERVE_NBD_NBD_H
 #define SERVE_NBD_NBD_H
@@ -23,9 +26,11 @@ struct nbd_source {
 
 struct nbd_server;
 
-/* Listens at a Unix socket (mode 0600) and, when tcp is not NULL, at "HOST:PORT" ("[::1]:10809"). */
+/* Listens at a Unix socket (mode 0600; NULL: none) and, when tcp is not NULL, at "HOST:PORT" ("[::1]:10809"). */
 int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_source *source, struct nbd_server **out,
 		     struct err *e);
+/* Serves a socket that was connected elsewhere; takes it over. */
+void nbd_server_adopt(struct nbd_server *s, int fd);
 /* Disconnects every client, waits for their reads. */
 void nbd_server_stop(struct nbd_server *s);
 /* Clients that have opened `pool` or something below it. */

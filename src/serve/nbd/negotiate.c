@@ -105,6 +105,7 @@ static void export_enter(struct nbd_conn *c, const char *name, struct zvol *zv)
 	pthread_mutex_lock(&c->lock);
 	memcpy(c->export_name, name, strlen(name) + 1);
 	c->zv = zv;
+	c->negotiating = false;
 	pthread_mutex_unlock(&c->lock);
 	c->allocation = c->structured && c->allocation && strcmp(c->context_name, name) == 0;
 	c->step = transmit_step;
@@ -349,7 +350,7 @@ static int option_run(struct nbd_conn *c, const struct option *o)
 			c->admin_option = i;
 			c->admin.run = option_task;
 			taskq_dispatch(nbd_admin(c->server), &c->admin);
-			return 0;
+			return 1;
 		}
 		options[i].run(c, o);
 		conn_consume(c, OPTION_HEADER + o->len);
@@ -372,7 +373,7 @@ static int option_step(struct nbd_conn *c)
 	if (o.number == NBD_OPT_ABORT) {
 		reply_send(c, o.number, NBD_REP_ACK, NULL, 0);
 		conn_drain(c);
-		return 0;
+		return 1;
 	}
 	if (o.len > NBD_OPTION_MAX - OPTION_HEADER) {
 		if (o.number == NBD_OPT_EXPORT_NAME)

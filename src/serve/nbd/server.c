@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/counter.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -17,6 +18,7 @@
 #define LISTENERS_MAX   8
 #define CONNECTIONS_MAX 4096
 #define SEND_VECTORS    128
+#define LOOK_MS         5000 /* between two looks for clients that do not come to the point */
 /* Room for whole replies, so that a completion rarely has to leave the rest to the loop. */
 #define SOCKET_SEND_BUFFER (4 << 20)
 
@@ -38,6 +40,9 @@ struct nbd_server {
 	pthread_cond_t gone;
 	struct list conns;
 	bool stopping;
+	_Atomic uint64_t inflight_bytes; /* of all connections */
+	uint64_t next_look;              /* of the first loop alone */
+	uint64_t inflight_max;           /* beyond it one request for each connection */
 };
 
 struct taskq *nbd_admin(struct nbd_server *s)
@@ -52,8 +57,9 @@ const struct nbd_source *nbd_source_of(struct nbd_server *s)
 
 /* ---- connection life ---- */
 
-static void out_free(struct nbd_out *o)
+static void out_free(struct nbd_server *s, struct nbd_out *o)
 {
+	atomic_fetch_sub(&s->inflight_bytes, o->inflight_bytes);
 	if (o->read) {
 		dmu_read_finish(o->read);
 		free(o->read);
@@ -69,11 +75,11 @@ static void conn_free(struct nbd_conn *c)
 	struct list_node *n;
 
 	while ((n = list_pop(&c->out)))
-		out_free(container_of(n, struct nbd_out, node));
+		out_free(s, container_of(n, struct nbd_out, node));
 	close(c->fd);
 	if (c->zv)
 		s->source.close(s->source.ctx, c->zv);
-	free(c->in);
+	free(c->in_base);
 	pthread_mutex_lock(&s->lock);
 	list_remove(&s->conns, &c->node);
 	pthread_cond_broadcast(&s->gone);
@@ -119,7 +125,10 @@ static void conn_close_locked(struct nbd_conn *c)
 
 static bool conn_is_full(const struct nbd_conn *c)
 {
-	return c->inflight >= NBD_INFLIGHT_MAX || c->inflight_bytes >= NBD_INFLIGHT_BYTES;
+	bool crowded = atomic_load(&c->server->inflight_bytes) >= c->server->inflight_max;
+
+	return c->inflight >= NBD_INFLIGHT_MAX || c->inflight_bytes >= NBD_INFLIGHT_BYTES ||
+	       c->queued_bytes >= NBD_QUEUED_BYTES || (crowded && c->inflight > 0);
 }
 
 static bool conn_takes_input(const struct nbd_conn *c)
@@ -154,7 +163,7 @@ void conn_pause(struct nbd_conn *c)
 void conn_resume(struct nbd_conn *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->paused = false;
+	c->paused = c->stalled = false;
 	conn_poke_locked(c);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -169,8 +178,24 @@ void conn_drain(struct nbd_conn *c)
 
 void conn_consume(struct nbd_conn *c, size_t n)
 {
-	memmove(c->in, c->in + n, c->in_len - n);
+	c->in += n;
 	c->in_len -= n;
+}
+
+void conn_request_begin(struct nbd_conn *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->inflight++;
+	c->refs++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_request_bytes(struct nbd_conn *c, uint64_t bytes)
+{
+	pthread_mutex_lock(&c->lock);
+	c->inflight_bytes += bytes;
+	pthread_mutex_unlock(&c->lock);
+	atomic_fetch_add(&c->server->inflight_bytes, bytes);
 }
 
 /* ---- output ---- */
@@ -220,6 +245,7 @@ static void out_advance(struct nbd_conn *c, size_t sent, struct list *done)
 		list_remove(&c->out, node);
 		list_append(done, node);
 		c->inflight_bytes -= o->inflight_bytes;
+		c->queued_bytes -= o->queued_bytes;
 		c->inflight -= o->ends_request;
 	}
 }
@@ -230,7 +256,6 @@ static bool out_send_some(struct nbd_conn *c)
 {
 	struct iovec iov[SEND_VECTORS];
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = out_gather(c, iov, SEND_VECTORS)};
-	bool was_full = conn_is_full(c);
 	struct list_node *n;
 	struct list done;
 	ssize_t sent;
@@ -252,11 +277,13 @@ static bool out_send_some(struct nbd_conn *c)
 	}
 	list_init(&done);
 	out_advance(c, (size_t)sent, &done);
-	if ((was_full && !conn_is_full(c)) || c->draining)
+	if (c->draining || (c->stalled && conn_takes_input(c))) {
+		c->stalled = false;
 		conn_poke_locked(c); /* requests may already be waiting in the buffer */
+	}
 	pthread_mutex_unlock(&c->lock);
 	while ((n = list_pop(&done)))
-		out_free(container_of(n, struct nbd_out, node));
+		out_free(c->server, container_of(n, struct nbd_out, node));
 	pthread_mutex_lock(&c->lock);
 	return true;
 }
@@ -276,21 +303,28 @@ void conn_send(struct nbd_conn *c, struct nbd_out *o)
 {
 	pthread_mutex_lock(&c->lock);
 	list_append(&c->out, &o->node);
+	c->queued_bytes += o->queued_bytes;
 	conn_flush_locked(c);
 	pthread_mutex_unlock(&c->lock);
 }
 
 void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len)
 {
-	conn_send(c, out_create(data, len));
+	struct nbd_out *o = out_create(data, len);
+
+	o->queued_bytes = len;
+	conn_send(c, o);
 }
 
 /* ---- input ---- */
 
 static int conn_fill(struct nbd_conn *c)
 {
-	ssize_t n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
+	ssize_t n;
 
+	memmove(c->in_base, c->in, c->in_len);
+	c->in = c->in_base;
+	n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	if (n == 0)
@@ -305,36 +339,40 @@ static bool conn_wants_input(struct nbd_conn *c)
 
 	pthread_mutex_lock(&c->lock);
 	want = conn_takes_input(c) && !c->closing;
+	c->stalled = !want;
 	pthread_mutex_unlock(&c->lock);
 	return want;
 }
 
+/* 0: all is consumed but what needs more bytes; 1: input is not wanted now. */
 static int conn_parse(struct nbd_conn *c)
 {
 	int r = 1;
 
-	while (r > 0 && c->in_len > 0 && conn_wants_input(c)) {
+	while (r > 0) {
 		size_t n = MIN(c->discard, c->in_len);
 
+		if (!conn_wants_input(c))
+			return 1;
 		conn_consume(c, n);
 		c->discard -= n;
-		r = c->discard ? 0 : c->step(c);
+		r = c->in_len > 0 ? c->step(c) : 0;
 	}
-	return r < 0 ? r : 0;
+	return r;
 }
 
 static int conn_input(struct nbd_conn *c)
 {
-	int err = conn_parse(c);
+	int r;
 
-	while (!err && conn_wants_input(c)) {
+	while ((r = conn_parse(c)) == 0) {
 		if (c->in_len == c->in_cap)
 			return -EPROTO; /* every step takes less than the buffer holds */
-		err = conn_fill(c);
-		if (!err)
-			err = conn_parse(c);
+		r = conn_fill(c);
+		if (r)
+			break;
 	}
-	return err == -EAGAIN ? 0 : err;
+	return r == -EAGAIN || r > 0 ? 0 : r;
 }
 
 static void conn_leave_loop(struct nbd_conn *c)
@@ -376,7 +414,7 @@ static void conn_event(struct nbd_conn *c, uint32_t events)
 
 /* ---- listening ---- */
 
-static void conn_create(struct nbd_server *s, int fd)
+void nbd_server_adopt(struct nbd_server *s, int fd)
 {
 	struct nbd_conn *c = xcalloc(1, sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
@@ -384,11 +422,14 @@ static void conn_create(struct nbd_server *s, int fd)
 
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf)))
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix sockets, which need none */
 	c->server = s;
 	c->fd = fd;
 	c->in_cap = 2 * NBD_OPTION_MAX;
-	c->in = xmalloc(c->in_cap);
+	c->in = c->in_base = xmalloc(c->in_cap);
+	c->negotiating = true;
+	c->born = now_ns();
 	c->refs = 2; /* the loop's, and ours until it is set up */
 	list_init(&c->out);
 	pthread_mutex_init(&c->lock, NULL);
@@ -418,7 +459,7 @@ static void listener_accept(struct nbd_server *s, int listen_fd)
 	if (refuse)
 		close(fd);
 	else
-		conn_create(s, fd);
+		nbd_server_adopt(s, fd);
 }
 
 /* Events of listeners carry the address of their slot in listen_fd; those of connections the connection. */
@@ -427,13 +468,38 @@ static bool event_is_listener(struct nbd_server *s, void *ptr)
 	return (int *)ptr >= s->listen_fd && (int *)ptr < s->listen_fd + LISTENERS_MAX;
 }
 
+/* The first loop looks after clients that do not come to the point. */
+static int loop_timeout(struct nbd_loop *l)
+{
+	struct nbd_server *s = l->server;
+	uint64_t now = now_ns();
+	int timeout = -1;
+
+	if (l != &s->loop[0])
+		return -1;
+	SCOPED_LOCK(&s->lock);
+	if (now < s->next_look)
+		return s->conns.len ? LOOK_MS : -1;
+	list_for_each(&s->conns, n) {
+		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
+
+		pthread_mutex_lock(&c->lock);
+		if (c->negotiating && now - c->born > NBD_NEGOTIATION_NS)
+			conn_close_locked(c);
+		pthread_mutex_unlock(&c->lock);
+		timeout = LOOK_MS;
+	}
+	s->next_look = now + LOOK_MS * 1000000ull;
+	return timeout;
+}
+
 static void *loop_main(void *arg)
 {
 	struct nbd_loop *l = arg;
 	struct epoll_event ev[64];
 
 	for (;;) {
-		int n = epoll_wait(l->epoll_fd, ev, ARRAY_LEN(ev), -1);
+		int n = epoll_wait(l->epoll_fd, ev, ARRAY_LEN(ev), loop_timeout(l));
 
 		for (int i = 0; i < n; i++) {
 			void *ptr = ev[i].data.ptr;
@@ -551,10 +617,12 @@ int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_so
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->gone, NULL);
 	list_init(&s->conns);
+	s->inflight_max = os_memory_bytes() / 8;
 	s->nloops = MIN(os_cpus(), LOOPS_MAX);
 	for (unsigned i = 0; i < s->nloops; i++)
 		BUG_ON(loop_start(s, &s->loop[i])); /* no descriptors at start: nothing could be served */
-	err = listen_unix(s, unix_path, e);
+	if (unix_path)
+		err = listen_unix(s, unix_path, e);
 	if (!err && tcp)
 		err = listen_tcp(s, tcp, e);
 	if (err) {

@@ -410,9 +410,7 @@ static void request_dispatch(struct request *rq)
 		rq->task.run = status_task;
 		taskq_dispatch(nbd_admin(rq->conn->server), &rq->task);
 	} else {
-		pthread_mutex_lock(&rq->conn->lock);
-		rq->conn->inflight_bytes += rq->length;
-		pthread_mutex_unlock(&rq->conn->lock);
+		conn_request_bytes(rq->conn, rq->length);
 		(rq->type == NBD_CMD_READ ? request_read : request_cache)(rq);
 	}
 }
@@ -436,14 +434,11 @@ int transmit_step(struct nbd_conn *c)
 	if (rq->type == NBD_CMD_DISC) {
 		free(rq);
 		conn_drain(c);
-		return 0;
+		return 1;
 	}
 	if (rq->type == NBD_CMD_WRITE)
 		c->discard = rq->length;
-	pthread_mutex_lock(&c->lock);
-	c->inflight++;
-	c->refs++;
-	pthread_mutex_unlock(&c->lock);
+	conn_request_begin(c);
 	request_dispatch(rq);
 	return 1;
 }
