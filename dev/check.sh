@@ -117,6 +117,24 @@ check_built() {
 	done
 }
 
+# Man pages are well-formed, installed, and tell of every command there is.
+check_man() {
+	sources 'man/*.8' | while read -r f; do
+		command -v mandoc >/dev/null && mandoc -Tlint -W error "$f" 2>&1
+		grep -qF "'$(basename "$f")'" man/meson.build || echo "$f: man/meson.build does not install it"
+	done
+	command -v mandoc >/dev/null || echo "warning: mandoc is not installed"
+	while read -r table page; do
+		sed -nE '/_commands\[\] = \{/,/^\};/s/^[ 	]*(\{|REFUSED\()"([a-z-]+)".*/\2/p' "src/cli/$table" | while read -r word; do
+			grep -qE "(^|[ ,.])$word([ ,.]|$)" "man/$page" || echo "man/$page: does not tell of '$word' (src/cli/$table)"
+		done
+	done <<-END
+		main.c tarn.8
+		zpool.c tarn-zpool.8
+		zfs.c tarn-zfs.8
+	END
+}
+
 # Links of the documents lead somewhere.
 check_links() {
 	sources '*.md' | while read -r f; do
@@ -128,7 +146,7 @@ check_links() {
 
 passed=0
 failed=0
-for name in ${*:-floors headers words calls format length space scripts built links}; do
+for name in ${*:-floors headers words calls format length space scripts built man links}; do
 	findings=$(check_$name)
 	[ -z "$findings" ] || echo "$findings"
 	if grep -qv '^warning:' <<<"${findings:-warning:}"; then
