@@ -122,7 +122,9 @@ static void file_extract(struct walk *w, const struct extract_target *to, struct
 		return;
 	}
 	if (to->fd < 0 && zn->size && (zn->size > INT64_MAX || ftruncate(fd, (off_t)zn->size))) {
-		FAILED(w, "cannot make a file of %llu bytes: %s", (unsigned long long)zn->size, strerror(errno));
+		FAILED(w, "cannot make a file of %llu bytes: %s", (unsigned long long)zn->size,
+		       strerror(zn->size > INT64_MAX ? EFBIG : errno));
+		unlinkat(to->dirfd, to->name, 0);
 		close(fd);
 		return;
 	}
@@ -394,6 +396,7 @@ static int volume_sink(struct extract *x, struct zvol *zv, const struct extract_
 	if (to->fd < 0 && ftruncate(*fd, (off_t)zv->size)) {
 		err_set(e, -errno, "cannot make a file of %llu bytes: %s", (unsigned long long)zv->size,
 			strerror(errno));
+		unlinkat(to->dirfd, to->name, 0);
 		close(*fd);
 		return e->code;
 	}
