@@ -132,11 +132,11 @@ int cli_read_secret(const char *prompt, void *buf, size_t *len)
 	bool terminal = tcgetattr(STDIN_FILENO, &old) == 0;
 	int err;
 
-	if (terminal) {
-		fprintf(stderr, "%s", prompt);
+	if (terminal) { /* quiet before the prompt: whoever answers at once is neither shown nor lost */
 		quiet = old;
 		quiet.c_lflag &= ~(tcflag_t)ECHO;
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+		fprintf(stderr, "%s", prompt);
 	}
 	err = line_read(STDIN_FILENO, buf, len);
 	if (terminal) {

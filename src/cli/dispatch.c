@@ -66,14 +66,32 @@ static int help(const char *program, const struct cli_command *table, const char
 	return CLI_OK;
 }
 
-static int version(const char *program)
+#define USERLAND "zfs-tarn-" TARN_VERSION
+#define KERNEL   "zfs-kmod-tarn-" TARN_VERSION
+
+static int version_json(const char *word)
+{
+	autofree char *command = xasprintf("%s version", word);
+	struct cli_json *doc = cli_json_document(command), *versions = cli_json_create();
+
+	cli_json_string(versions, "userland", USERLAND);
+	cli_json_string(versions, "kernel", KERNEL);
+	cli_json_object(doc, "zfs_version", versions);
+	cli_json_print(doc, stdout);
+	return CLI_OK;
+}
+
+/* option: what follows "version", NULL when nothing does. */
+static int version(const char *program, const char *option)
 {
 	const char *word = strrchr(program, ' ') ? strrchr(program, ' ') + 1 : program;
 
 	if (strcmp(word, "tarn") == 0)
 		puts("tarn " TARN_VERSION);
+	else if (option && (strcmp(option, "-j") == 0 || strcmp(option, "--json") == 0))
+		return version_json(word);
 	else
-		printf("zfs-%s\nzfs-kmod-%s\n", "tarn-" TARN_VERSION, "tarn-" TARN_VERSION);
+		puts(USERLAND "\n" KERNEL);
 	return CLI_OK;
 }
 
@@ -87,7 +105,7 @@ int cli_dispatch(const char *program, const struct cli_command *table, int argc,
 		return help(program, table, argc > 2 ? argv[2] : NULL);
 	c = command_find(table, argv[1]);
 	if (!c && is_version(argv[1]))
-		return version(program);
+		return version(program, argc > 2 ? argv[2] : NULL);
 	if (!c)
 		return cli_usage(program, table, "", "unrecognized command '%s'", argv[1]);
 	if (argc > 2 && is_help(argv[2]) && strcmp(argv[2], "-h") && strcmp(argv[2], "help")) {

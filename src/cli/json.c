@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 
@@ -60,10 +61,12 @@ void cli_json_number(struct cli_json *o, const char *key, uint64_t v, bool json_
 void cli_json_value(struct cli_json *o, const char *key, const char *value, bool json_int)
 {
 	bool digits = *value && value[strspn(value, "0123456789")] == 0;
+	uint64_t v;
 
-	/* jansson's integers are signed: larger ones stay text */
-	if (json_int && digits && strtoull(value, NULL, 10) <= INT64_MAX)
-		json_object_set_new_nocheck(object(o), key, json_integer((json_int_t)strtoull(value, NULL, 10)));
+	errno = 0;
+	v = digits ? strtoull(value, NULL, 10) : 0;
+	if (json_int && digits && errno == 0)
+		json_object_set_new_nocheck(object(o), key, json_integer((json_int_t)v));
 	else
 		cli_json_string(o, key, value);
 }
@@ -82,9 +85,50 @@ void cli_json_strings(struct cli_json *o, const char *key, const char *const *v,
 	json_object_set_new_nocheck(object(o), key, array);
 }
 
+static void key_print(const char *key, FILE *out)
+{
+	json_t *s = text(key);
+
+	json_dumpf(s, out, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	fputc(':', out);
+	json_decref(s);
+}
+
+/* jansson's integers are signed, those of ZFS are not: guids use the highest bit. Nothing here is negative. */
+static void value_print(json_t *v, FILE *out)
+{
+	const char *key, *comma = "";
+	json_t *child;
+	size_t i;
+
+	if (json_is_integer(v)) {
+		fprintf(out, "%" PRIu64, (uint64_t)json_integer_value(v));
+	} else if (json_is_object(v)) {
+		fputc('{', out);
+		json_object_foreach(v, key, child)
+		{
+			fputs(comma, out);
+			key_print(key, out);
+			value_print(child, out);
+			comma = ",";
+		}
+		fputc('}', out);
+	} else if (json_is_array(v)) {
+		fputc('[', out);
+		json_array_foreach(v, i, child)
+		{
+			fputs(i ? "," : "", out);
+			value_print(child, out);
+		}
+		fputc(']', out);
+	} else {
+		json_dumpf(v, out, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	}
+}
+
 void cli_json_print(struct cli_json *o, FILE *out)
 {
-	json_dumpf(object(o), out, JSON_COMPACT | JSON_ENSURE_ASCII);
+	value_print(object(o), out);
 	fputc('\n', out);
 	cli_json_destroy(o);
 }

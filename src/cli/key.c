@@ -151,6 +151,22 @@ int cli_key_unload(const char *root)
 	return cli_ask("key.unload", args, NULL, NULL, NULL, &e) ? cli_fail("unload the key for", root, &e) : CLI_OK;
 }
 
+int cli_key_unload_below(const char *name)
+{
+	struct err e = ERR_INIT;
+	int failed = CLI_OK;
+	char **roots;
+	size_t n;
+
+	if (cli_key_roots(name, true, &roots, &n, &e))
+		return cli_fail("find encrypted data sets of", name ? name : "all pools", &e);
+	for (size_t i = 0; i < n; i++)
+		if (cli_key_unload(roots[i]))
+			failed = CLI_ERROR;
+	cli_key_roots_free(roots, n);
+	return failed;
+}
+
 int cli_key_unload_all(const char *name)
 {
 	unsigned unloaded = 0;

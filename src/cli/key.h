@@ -23,7 +23,8 @@ int cli_key_load_all(const char *name, unsigned *loaded, unsigned *failed);
 /* The key of the root a data set belongs to, unless it is loaded or the data set is not encrypted. */
 int cli_key_load_for(const char *name);
 int cli_key_unload(const char *root);
-int cli_key_unload_all(const char *name); /* all roots below name (NULL: all pools), and says how many */
+int cli_key_unload_below(const char *name); /* the same without words */
+int cli_key_unload_all(const char *name);   /* all roots below name (NULL: all pools), and says how many */
 
 /*
  * Key material of a root from a location ("prompt", "file:///PATH"), handed to take, which says -EACCES or -EINVAL when

@@ -102,8 +102,12 @@ int main(int argc, char **argv)
 
 	setlocale(LC_TIME, "C");
 	log_init(LOG_LEVEL_WARN);
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(name, names[i].name) == 0)
 			return names[i].run(argc, argv);
+		/* `tarn zfs --help` asks zfs, not tarn */
+		if (argc > 1 && strcmp(argv[1], names[i].name) == 0)
+			return names[i].run(argc - 1, argv + 1);
+	}
 	return cli_dispatch("tarn", tarn_commands, argc, argv);
 }

@@ -65,7 +65,7 @@ struct zfs_sort_key {
 	const char *property;
 	bool descending;
 };
-/* By keys, then data set name, then creation. */
+/* By keys, then data set name, then creation. A data set that was asked for twice is kept once. */
 void zfs_rows_sort(struct zfs_rows *rows, const struct zfs_sort_key *keys, size_t nkeys);
 
 /* Native property or alias, or a user property, userused@..., written@...: its full name, NULL when there is no such

@@ -90,7 +90,9 @@ int zfs_mount(int argc, char **argv)
 			nvlist_add_boolean_value(args, "overlay", true);
 		else if (opt == 'o')
 			nvlist_add_string(args, "options", optarg);
-		else if (opt != 'f') /* -f: mount although the directory is in use; FUSE mounts over it anyway */
+		else if (opt == 'f')
+			nvlist_add_boolean_value(args, "force", true);
+		else
 			return cli_usage("zfs", zfs_commands, "mount", NULL);
 	}
 	name = argv[optind];
@@ -120,7 +122,7 @@ int zfs_unmount(int argc, char **argv)
 	autonv struct nvlist *args = nvlist_create(), *result = NULL;
 	bool all = false, unload = false;
 	struct err e = ERR_INIT;
-	autofree char *dataset = NULL;
+	autofree char *dataset = NULL, *path = NULL;
 	const char *name;
 	int opt;
 
@@ -140,17 +142,19 @@ int zfs_unmount(int argc, char **argv)
 	if (all ? name != NULL : argc - optind > 1)
 		return cli_usage("zfs", zfs_commands, argv[0], "too many arguments");
 	nvlist_add_boolean_value(args, "all", all);
+	if (name && strchr("/.", name[0]))
+		path = realpath(name, NULL); /* a mount that does not answer has none: it is known as it was written */
 	if (name)
-		nvlist_add_string(args, "name", name);
-	if (name && unload)
-		dataset = zfs_name_of(name);
+		nvlist_add_string(args, "name", path ? path : name);
+	if (name && unload && !(dataset = zfs_name_of(name)))
+		return CLI_ERROR;
 	if (cli_ask("dataset.unmount", args, NULL, NULL, &result, &e))
 		return cli_fail("unmount", name ? name : "all file systems", &e);
 	if (failures_print(result))
 		return CLI_ERROR;
 	if (!unload)
 		return CLI_OK;
-	return all ? cli_key_unload_all(NULL) : dataset ? cli_key_unload(dataset) : CLI_ERROR;
+	return cli_key_unload_below(dataset);
 }
 
 /* ---- tarn mount and mount.tarn ---- */
@@ -191,5 +195,6 @@ int cli_mount(int argc, char **argv)
 	nvlist_add_string(args, "name", argv[optind]);
 	nvlist_add_string(args, "dir", dir);
 	nvlist_add_boolean_value(args, "overlay", true);
+	nvlist_add_boolean_value(args, "force", true);
 	return cli_ask("dataset.mount", args, NULL, NULL, &result, &e) ? cli_fail("mount", argv[optind], &e) : CLI_OK;
 }

@@ -176,13 +176,17 @@ int zfs_rows_get(const struct zfs_query *q, struct zfs_rows *rows)
 	return CLI_OK;
 }
 
+static void row_free(struct zfs_row *r)
+{
+	free(r->name);
+	free(r->pool);
+	nvlist_destroy(r->props);
+}
+
 void zfs_rows_free(struct zfs_rows *rows)
 {
-	for (size_t i = 0; i < rows->n; i++) {
-		free(rows->row[i].name);
-		free(rows->row[i].pool);
-		nvlist_destroy(rows->row[i].props);
-	}
+	for (size_t i = 0; i < rows->n; i++)
+		row_free(&rows->row[i]);
 	free(rows->row);
 }
 
@@ -267,12 +271,27 @@ static int compare_rows(const void *pa, const void *pb)
 	return c ? c : compare_names(pa, pb);
 }
 
+/* Whoever names a data set twice, or it and what it is below, sees it once. */
+static void duplicates_drop(struct zfs_rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		if (kept && strcmp(rows->row[kept - 1].name, rows->row[i].name) == 0)
+			row_free(&rows->row[i]);
+		else
+			rows->row[kept++] = rows->row[i];
+	}
+	rows->n = kept;
+}
+
 void zfs_rows_sort(struct zfs_rows *rows, const struct zfs_sort_key *keys, size_t nkeys)
 {
 	sort_keys = keys;
 	sort_nkeys = nkeys;
 	if (rows->n)
 		qsort(rows->row, rows->n, sizeof(*rows->row), compare_rows);
+	duplicates_drop(rows);
 }
 
 /* ---- property names ---- */

@@ -3,7 +3,9 @@
  */
 #include "cli/zfs.h"
 
+#include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <unistd.h>
 
 /* ---- holds ---- */
@@ -192,6 +194,23 @@ static void sets_print(const struct nvlist *sets)
 	}
 }
 
+/* The login name of an id, where there is one. */
+static const char *who_name(const char *who, const char *id)
+{
+	struct passwd *pw;
+	struct group *gr;
+	char *end;
+	unsigned long n = strtoul(id, &end, 10);
+
+	if (*end || !*id)
+		return id;
+	if (strcmp(who, "user") == 0 && (pw = getpwuid((uid_t)n)))
+		return pw->pw_name;
+	if (strcmp(who, "group") == 0 && (gr = getgrgid((gid_t)n)))
+		return gr->gr_name;
+	return id;
+}
+
 static void grant_print(const struct nvlist *grant)
 {
 	const char *who = nvlist_string_or(grant, "who", "");
@@ -199,7 +218,7 @@ static void grant_print(const struct nvlist *grant)
 	if (strcmp(who, "everyone") == 0)
 		printf("\teveryone ");
 	else
-		printf("\t%s %s ", who, nvlist_string_or(grant, "name", ""));
+		printf("\t%s %s ", who, who_name(who, nvlist_string_or(grant, "name", "")));
 	for (const struct nvpair *p = nvlist_first(grant); p; p = nvlist_next(grant, p))
 		if (strcmp(nvpair_name(p), "permissions") == 0)
 			strings_print(p);

@@ -16,6 +16,8 @@ enum { TYPE_POSIXUSER = 1, TYPE_SMBUSER = 2, TYPE_POSIXGROUP = 4, TYPE_SMBGROUP 
 struct owner {
 	const char *type;
 	char *name;
+	bool is_number; /* the name is the id */
+	uint64_t id;
 	uint64_t value[FIELD_COUNT]; /* of the numeric fields */
 };
 
@@ -159,7 +161,9 @@ static int owner_collect(void *arg, const struct nvlist *item)
 
 	if (!(owner_type(o, domain, &w.type) & o->types))
 		return 0;
-	w.name = owner_name(o, domain, nvlist_u64_or(item, "id", 0));
+	w.id = nvlist_u64_or(item, "id", 0);
+	w.name = owner_name(o, domain, w.id);
+	w.is_number = w.name[strspn(w.name, "0123456789")] == 0;
 	for (int f = FIELD_USED; f < FIELD_COUNT; f++)
 		w.value[f] = nvlist_u64_or(item, field_names[f], 0);
 	o->owner = xrealloc(o->owner, (o->nowners + 1) * sizeof(w));
@@ -171,6 +175,8 @@ static int compare_field(const struct owner *a, const struct owner *b, enum fiel
 {
 	if (f == FIELD_TYPE)
 		return strcmp(a->type, b->type);
+	if (f == FIELD_NAME && a->is_number && b->is_number && a->id != b->id)
+		return a->id < b->id ? -1 : 1;
 	if (f == FIELD_NAME)
 		return strcmp(a->name, b->name);
 	return (a->value[f] > b->value[f]) - (a->value[f] < b->value[f]);

@@ -204,6 +204,22 @@ class Tarn:
         self.zpool('import', '-f', '-o', 'readonly=on', '-d', folder or golden(pool), *more, *options, name, code=code)
         return name
 
+    def key_file(self, pool, root):
+        """File with the key of an encryption root of a golden pool, as keylocation wants it: its path."""
+        key = manifest(pool)['keys'][root]
+        path = os.path.join(self.dir, 'key-' + root.replace('/', '_'))
+        raw = bytes.fromhex(key['value']) if key['format'] == 'raw' else key['value'].encode() + b'\n'
+        with open(path, 'wb') as f:
+            f.write(raw)
+        return path
+
+    def load_keys(self, pool):
+        """Loads every key of a golden pool."""
+        m = manifest(pool)
+        for root in m.get('keys') or {}:
+            if root in m['datasets']:  # there are keys of what was received elsewhere, too
+                self.zfs('load-key', '-L', 'file://' + self.key_file(pool, root), root)
+
     def altroot(self):
         path = os.path.join(self.dir, 'mnt')
         os.makedirs(path, exist_ok=True)

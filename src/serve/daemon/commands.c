@@ -33,6 +33,19 @@ struct tarn_daemon *command_daemon(struct control_request *rq)
 	return control_ctx(rq);
 }
 
+int command_dataset_hold(struct tarn_daemon *d, const char *name, struct pool **p, struct dsl_dataset **ds,
+			 struct err *e)
+{
+	int err = pool_hold(d, name, p, e);
+
+	if (!err) {
+		err = dsl_dataset_hold((*p)->spa->dsl, name, ds, e);
+		if (err)
+			pool_release(d, *p);
+	}
+	return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
+}
+
 void failures_add(void *failures, const char *text)
 {
 	struct failures *f = failures;

@@ -28,9 +28,9 @@
  * dataset.diff    from str, to str (may be absent: the head); items: kind str, type str, path bytes, new_path bytes,
  * link_delta int64, ctime, ctime_ns
  *
- * dataset.mount   name str | all bool, recursive bool, dir str, options str, overlay bool -> failures strs (with all or
- * recursive; else an error) dataset.unmount name str (data set or directory) | all bool, force bool -> failures strs
- * dataset.mounts  items: name str, dir str, options str
+ * dataset.mount   name str | all bool, recursive bool, dir str, options str, overlay bool, force bool (redacted ones
+ * too) -> failures strs (with all or recursive; else an error) dataset.unmount name str (data set or directory) | all
+ * bool, force bool -> failures strs dataset.mounts  items: name str, dir str, options str
  *
  * key.info        name str -> root str, keyformat str, keylocation str, loaded bool
  * key.load        root str, material bytes, check bool
@@ -42,6 +42,10 @@
 #include "serve/daemon/daemon.h"
 
 struct tarn_daemon *command_daemon(struct control_request *rq);
+/* A data set and its pool, both to be released. Says "dataset does not exist" also when it is the pool that is not
+ * there: scripts look for these words. */
+int command_dataset_hold(struct tarn_daemon *d, const char *name, struct pool **p, struct dsl_dataset **ds,
+			 struct err *e);
 
 /* Sentences about parts that failed while the rest went well; they become "failures" of the result. */
 struct failures {

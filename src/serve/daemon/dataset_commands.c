@@ -143,7 +143,7 @@ static int list_bookmark_named(struct listing *l, struct dsl_pool *dp, const cha
 	s.name = hash + 1;
 	err = dsl_dataset_hold(dp, head, &s.bl.head, e);
 	if (err)
-		return err;
+		return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
 	err = dsl_each_bookmark(s.bl.head, match_bookmark, &s);
 	dsl_dataset_release(s.bl.head);
 	return err || s.found ? err : err_set(e, -ENOENT, "dataset does not exist");
@@ -159,7 +159,7 @@ static int list_named(struct listing *l, struct dsl_pool *dp, const char *name, 
 		return list_bookmark_named(l, dp, name, e);
 	err = dsl_dataset_hold(dp, name, &ds, e);
 	if (err)
-		return err;
+		return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
 	if (ds->is_snapshot)
 		err = list_dataset(l, ds);
 	else
@@ -215,15 +215,12 @@ static int with_dataset(struct control_request *rq, const char *name,
 	struct tarn_daemon *d = command_daemon(rq);
 	struct dsl_dataset *ds;
 	struct pool *p;
-	int err = pool_hold(d, name, &p, e);
+	int err = command_dataset_hold(d, name, &p, &ds, e);
 
 	if (err)
 		return err;
-	err = dsl_dataset_hold(p->spa->dsl, name, &ds, e);
-	if (!err) {
-		err = fn(rq, ds, arg, e);
-		dsl_dataset_release(ds);
-	}
+	err = fn(rq, ds, arg, e);
+	dsl_dataset_release(ds);
 	pool_release(d, p);
 	return err;
 }
@@ -379,6 +376,22 @@ static int diff_open(struct control_request *rq, struct dsl_dataset *from, struc
 	return err;
 }
 
+/* Whether from is an earlier snapshot of to's file system, or of one that it was cloned from. */
+static bool is_earlier(const struct dsl_dataset *from, const struct dsl_dataset *to)
+{
+	struct dsl_dataset *origin;
+	bool earlier;
+
+	if (to->dir->object == from->dir->object)
+		return !to->is_snapshot || from->creation_txg < to->creation_txg;
+	if (!to->dir->origin || to->dir->origin == to->pool->origin_snap ||
+	    dsl_dataset_hold_obj(to->pool, to->dir->origin, &origin, NULL))
+		return false;
+	earlier = origin->object == from->object || is_earlier(from, origin);
+	dsl_dataset_release(origin);
+	return earlier;
+}
+
 static int diff_from(struct control_request *rq, struct dsl_dataset *from, void *arg, struct err *e)
 {
 	const char *name = arg;
@@ -393,7 +406,10 @@ static int diff_from(struct control_request *rq, struct dsl_dataset *from, void 
 		err = dsl_dataset_hold_obj(from->pool, from->dir->head, &to, e);
 	if (err)
 		return err;
-	err = diff_open(rq, from, to, e);
+	if (is_earlier(from, to))
+		err = diff_open(rq, from, to, e);
+	else
+		err = err_set(e, -EXDEV, "it is not an earlier snapshot of the file system of '%s'", to->name);
 	dsl_dataset_release(to);
 	return err;
 }
@@ -407,10 +423,22 @@ int command_dataset_diff(struct control_request *rq, const struct nvlist *args, 
 
 /* ---- keys ---- */
 
+/* The value as `zfs get` shows it, into result under the property's name. */
+static void property_add(struct dsl_dataset *ds, const char *name, struct nvlist *result)
+{
+	autonv struct nvlist *props = NULL;
+	struct nvlist *p;
+	const char *value;
+
+	if (dsl_props_get(ds, &name, 1, &props, NULL) == 0 && nvlist_list(props, name, &p) == 0 &&
+	    nvlist_string(p, "value", &value) == 0)
+		nvlist_add_string(result, name, value);
+}
+
 static int key_info(struct control_request *rq, struct dsl_dataset *ds, void *arg, struct err *e)
 {
 	struct nvlist *result = arg;
-	char root[DSL_NAME_MAX], text[1024];
+	char root[DSL_NAME_MAX];
 	struct dsl_dataset *head;
 	int err = dsl_crypt_root(ds->dir, root);
 
@@ -421,10 +449,8 @@ static int key_info(struct control_request *rq, struct dsl_dataset *ds, void *ar
 	err = dsl_dataset_hold(ds->pool, root, &head, e);
 	if (err)
 		return err;
-	if (dsl_prop_string(head, "keyformat", text, sizeof(text), NULL) == 0)
-		nvlist_add_string(result, "keyformat", text);
-	if (dsl_prop_string(head, "keylocation", text, sizeof(text), NULL) == 0)
-		nvlist_add_string(result, "keylocation", text);
+	property_add(head, "keyformat", result);
+	property_add(head, "keylocation", result);
 	dsl_dataset_release(head);
 	return 0;
 }
@@ -434,35 +460,49 @@ int command_key_info(struct control_request *rq, const struct nvlist *args, stru
 	return with_dataset(rq, nvlist_string_or(args, "name", ""), key_info, result, e);
 }
 
-int command_key_load(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+/* fn with the pool of an encryption root that exists. */
+static int with_root(struct control_request *rq, const struct nvlist *args,
+		     int (*fn)(struct dsl_pool *dp, const char *root, const struct nvlist *args, struct err *e),
+		     struct err *e)
 {
-	struct tarn_daemon *d = command_daemon(rq);
 	const char *root = nvlist_string_or(args, "root", "");
-	const uint8_t *material;
+	struct dsl_dataset *ds;
 	struct pool *p;
+	int err = command_dataset_hold(command_daemon(rq), root, &p, &ds, e);
+
+	if (err)
+		return err;
+	dsl_dataset_release(ds);
+	err = fn(p->spa->dsl, root, args, e);
+	pool_release(command_daemon(rq), p);
+	return err;
+}
+
+static int key_load(struct dsl_pool *dp, const char *root, const struct nvlist *args, struct err *e)
+{
+	const uint8_t *material;
 	size_t len;
 	int err = nvlist_bytes(args, "material", &material, &len);
 
-	if (err)
-		return err_set(e, err, "no key was given");
-	err = pool_hold(d, root, &p, e);
-	if (err)
-		return err;
-	err = dsl_key_load(p->spa->dsl, root, material, len, nvlist_bool(args, "check"), e);
-	pool_release(d, p);
-	return err;
+	return err ? err_set(e, err, "no key was given")
+		   : dsl_key_load(dp, root, material, len, nvlist_bool(args, "check"), e);
+}
+
+int command_key_load(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
+{
+	return with_root(rq, args, key_load, e);
+}
+
+static int key_unload(struct dsl_pool *dp, const char *root, const struct nvlist *args, struct err *e)
+{
+	int err = dsl_key_unload(dp, root, e);
+
+	return err == -EBUSY
+		   ? err_set(e, err, "dataset is busy: unmount its file systems and disconnect from its volumes first")
+		   : err;
 }
 
 int command_key_unload(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
 {
-	struct tarn_daemon *d = command_daemon(rq);
-	const char *root = nvlist_string_or(args, "root", "");
-	struct pool *p;
-	int err = pool_hold(d, root, &p, e);
-
-	if (err)
-		return err;
-	err = dsl_key_unload(p->spa->dsl, root, e);
-	pool_release(d, p);
-	return err;
+	return with_root(rq, args, key_unload, e);
 }

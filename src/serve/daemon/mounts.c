@@ -297,6 +297,17 @@ static int mount_start(struct mount *m, struct dsl_dataset *ds, struct err *e)
 	return 0;
 }
 
+static bool is_redacted(struct dsl_dataset *ds)
+{
+	uint64_t *guids;
+	size_t n;
+
+	if (dsl_dataset_redact_snaps(ds, &guids, &n))
+		return false;
+	free(guids);
+	return true;
+}
+
 static int mount_check(struct dsl_dataset *ds, const struct mount_request *rq, struct err *e)
 {
 	unsigned type;
@@ -312,6 +323,10 @@ static int mount_check(struct dsl_dataset *ds, const struct mount_request *rq, s
 		return rq->automatic ? 1 : err_set(e, -EBUSY, "filesystem already mounted");
 	if (ds->dir->crypto_obj && !dsl_key_is_loaded(ds->dir))
 		return rq->automatic ? 1 : err_set(e, -EKEY, "encryption key not loaded");
+	if (!rq->force && is_redacted(ds))
+		return rq->automatic
+			   ? 1
+			   : err_set(e, -EPERM, "the data set is redacted, its files are incomplete (-f mounts it)");
 	return 0;
 }
 
@@ -367,10 +382,17 @@ static int mount_dataset(struct tarn_daemon *d, struct pool *p, struct dsl_datas
 	return err;
 }
 
+static int dataset_find(struct pool *p, const char *name, struct dsl_dataset **ds, struct err *e)
+{
+	int err = dsl_dataset_hold(p->spa->dsl, name, ds, e);
+
+	return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
+}
+
 int mounts_mount(struct tarn_daemon *d, struct pool *p, const struct mount_request *rq, struct err *e)
 {
 	struct dsl_dataset *ds;
-	int err = dsl_dataset_hold(p->spa->dsl, rq->name, &ds, e);
+	int err = dataset_find(p, rq->name, &ds, e);
 
 	if (err)
 		return err;
@@ -379,47 +401,116 @@ int mounts_mount(struct tarn_daemon *d, struct pool *p, const struct mount_reque
 	return err;
 }
 
-struct mount_walk {
-	struct tarn_daemon *daemon;
+/* ---- mount many ---- */
+
+/* What is to be mounted, where. All of it is found first, then mounted in the order of the directories: one below
+ * another is mounted after it, whichever pools and branches of the tree they come from. */
+struct planned {
 	struct pool *pool;
+	uint64_t dataset;
+	char *name, *dir;
+};
+
+struct mount_plan {
 	const struct mount_request *rq;
 	void (*failed)(void *arg, const char *text);
 	void *arg;
+	struct pool *pool; /* being searched */
+	struct planned *entry;
+	size_t n;
 };
 
-static int walk_mount(void *arg, struct dsl_dir *dir)
+static void plan_failure(struct mount_plan *plan, const char *name, const struct err *e)
 {
-	struct mount_walk *w = arg;
+	autofree char *text = xasprintf("cannot mount '%s': %s", name, e->text);
+
+	plan->failed(plan->arg, text);
+}
+
+static int plan_add(struct mount_plan *plan, struct dsl_dataset *ds, struct err *e)
+{
+	char dir[PATH_MAX];
+	int err = mount_check(ds, plan->rq, e);
+
+	if (!err)
+		err = where_by_property(ds, true, dir, e);
+	if (err)
+		return err;
+	plan->entry = xrealloc(plan->entry, (plan->n + 1) * sizeof(*plan->entry));
+	plan->entry[plan->n++] = (struct planned){plan->pool, ds->object, xstrdup(ds->name), xstrdup(dir)};
+	return 0;
+}
+
+static int plan_walk(void *arg, struct dsl_dir *dir)
+{
+	struct mount_plan *plan = arg;
 	struct dsl_dataset *ds;
 	struct err e = ERR_INIT;
 	int err = dsl_dataset_hold_obj(dir->pool, dir->head, &ds, &e);
 
 	if (!err) {
-		err = mount_dataset(w->daemon, w->pool, ds, w->rq, &e);
+		err = plan_add(plan, ds, &e);
 		dsl_dataset_release(ds);
 	}
-	if (err < 0) {
-		autofree char *text = xasprintf("cannot mount '%s': %s", dir->name, e.text);
-
-		w->failed(w->arg, text);
-	}
-	dsl_each_child(dir, walk_mount, w);
+	if (err < 0)
+		plan_failure(plan, dir->name, &e);
+	dsl_each_child(dir, plan_walk, plan);
 	return 0;
+}
+
+static void plan_tree(struct mount_plan *plan, struct pool *p, const char *name)
+{
+	struct dsl_dataset *ds;
+	struct err e = ERR_INIT;
+
+	if (dataset_find(p, name, &ds, &e)) {
+		plan_failure(plan, name, &e);
+		return;
+	}
+	plan->pool = p;
+	plan_walk(plan, ds->dir);
+	dsl_dataset_release(ds);
+}
+
+static int planned_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct planned *)a)->dir, ((const struct planned *)b)->dir);
+}
+
+static int planned_mount(struct tarn_daemon *d, const struct planned *p, const struct mount_request *rq, struct err *e)
+{
+	struct dsl_dataset *ds;
+	int err = dsl_dataset_hold_obj(p->pool->spa->dsl, p->dataset, &ds, e);
+
+	if (err)
+		return err;
+	err = mount_dataset(d, p->pool, ds, rq, e);
+	dsl_dataset_release(ds);
+	return err;
+}
+
+static void plan_run(struct tarn_daemon *d, struct mount_plan *plan)
+{
+	if (plan->n)
+		qsort(plan->entry, plan->n, sizeof(*plan->entry), planned_compare);
+	for (size_t i = 0; i < plan->n; i++) {
+		struct err e = ERR_INIT;
+
+		if (planned_mount(d, &plan->entry[i], plan->rq, &e) < 0)
+			plan_failure(plan, plan->entry[i].name, &e);
+		free(plan->entry[i].name);
+		free(plan->entry[i].dir);
+	}
+	free(plan->entry);
 }
 
 void mounts_mount_all(struct tarn_daemon *d, struct pool *p, const char *name, const struct mount_request *rq,
 		      void (*failed)(void *arg, const char *text), void *arg)
 {
-	struct mount_walk w = {d, p, rq, failed, arg};
-	struct dsl_dataset *ds;
-	struct err e = ERR_INIT;
+	struct mount_plan plan = {.rq = rq, .failed = failed, .arg = arg};
 
-	if (dsl_dataset_hold(p->spa->dsl, name, &ds, &e)) {
-		failed(arg, e.text);
-		return;
-	}
-	walk_mount(&w, ds->dir);
-	dsl_dataset_release(ds);
+	plan_tree(&plan, p, name);
+	plan_run(d, &plan);
 }
 
 /* ---- unmount ---- */
@@ -440,26 +531,58 @@ static int mount_end(struct mount *m, bool force, struct err *e)
 	return err;
 }
 
-static struct mount *mount_claim(struct tarn_daemon *d, const char *what)
+static bool is_below(const char *path, const char *top)
+{
+	size_t len = strlen(top);
+
+	return strncmp(path, top, len) == 0 && path[len] == '/';
+}
+
+/* The newest mount of a data set below top's that stands in top's directory; top itself when there is none. Older ones
+ * are hidden by top. */
+static struct mount *mount_innermost_locked(struct mount *top)
+{
+	list_for_each(&top->pool->mounts, n) {
+		struct mount *m = container_of(n, struct mount, node);
+
+		if (m == top || (is_below(m->name, top->name) && is_below(m->dir, top->dir)))
+			return m;
+	}
+	return top;
+}
+
+/* *last: it is the one that was asked for, not one below it. */
+static struct mount *mount_claim(struct tarn_daemon *d, const char *what, bool *last)
 {
 	SCOPED_LOCK(&d->lock);
 
 	list_for_each(&d->pools, n) {
-		struct mount *m = mount_find_locked(container_of(n, struct pool, node), what);
+		struct mount *top = mount_find_locked(container_of(n, struct pool, node), what), *m;
 
-		if (m && m->fuse && !m->ending) {
-			m->ending = true;
-			return m;
-		}
+		if (!top)
+			continue;
+		m = mount_innermost_locked(top);
+		if (!m->fuse || m->ending)
+			return NULL;
+		m->ending = true;
+		*last = m == top;
+		return m;
 	}
 	return NULL;
 }
 
 int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct err *e)
 {
-	struct mount *m = mount_claim(d, what);
+	bool last = false;
 
-	return m ? mount_end(m, force, e) : err_set(e, -EINVAL, "not currently mounted");
+	while (!last) {
+		struct mount *m = mount_claim(d, what, &last);
+		int err = m ? mount_end(m, force, e) : err_set(e, -EINVAL, "not currently mounted");
+
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p)
@@ -561,11 +684,13 @@ int command_dataset_mounts(struct control_request *rq, const struct nvlist *args
 
 static void mount_everything(struct tarn_daemon *d, const struct mount_request *rq, struct failures *f)
 {
+	struct mount_plan plan = {.rq = rq, .failed = failures_add, .arg = f};
 	struct pool **pools;
 	size_t n = pools_hold_all(d, &pools);
 
 	for (size_t i = 0; i < n; i++)
-		mounts_mount_all(d, pools[i], pools[i]->name, rq, failures_add, f);
+		plan_tree(&plan, pools[i], pools[i]->name);
+	plan_run(d, &plan);
 	pools_release_all(d, pools, n);
 }
 
@@ -577,6 +702,7 @@ int command_dataset_mount(struct control_request *rq, const struct nvlist *args,
 				   .dir = nvlist_string_or(args, "dir", NULL),
 				   .options = nvlist_string_or(args, "options", NULL),
 				   .overlay = nvlist_bool(args, "overlay"),
+				   .force = nvlist_bool(args, "force"),
 				   .automatic = all || recursive};
 	struct failures f = {NULL, 0};
 	struct pool *p;
@@ -588,6 +714,8 @@ int command_dataset_mount(struct control_request *rq, const struct nvlist *args,
 		return 0;
 	}
 	err = pool_hold(d, mr.name, &p, e);
+	if (err == -ENOENT)
+		err_set(e, err, "dataset does not exist");
 	if (err)
 		return err;
 	if (recursive) {
@@ -600,6 +728,22 @@ int command_dataset_mount(struct control_request *rq, const struct nvlist *args,
 	return err;
 }
 
+/* Says of what is not mounted whether it exists at all. */
+static int unmount_named(struct tarn_daemon *d, const char *what, bool force, struct err *e)
+{
+	int err = mounts_unmount(d, what, force, e);
+	struct dsl_dataset *ds;
+	struct pool *p;
+
+	if (err != -EINVAL || what[0] == '/')
+		return err;
+	if (command_dataset_hold(d, what, &p, &ds, e))
+		return e->code;
+	dsl_dataset_release(ds);
+	pool_release(d, p);
+	return err_set(e, err, "not currently mounted");
+}
+
 int command_dataset_unmount(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
 {
 	struct tarn_daemon *d = command_daemon(rq);
@@ -609,7 +753,7 @@ int command_dataset_unmount(struct control_request *rq, const struct nvlist *arg
 	size_t n;
 
 	if (!nvlist_bool(args, "all"))
-		return mounts_unmount(d, nvlist_string_or(args, "name", ""), force, e);
+		return unmount_named(d, nvlist_string_or(args, "name", ""), force, e);
 	n = pools_hold_all(d, &pools);
 	for (size_t i = 0; i < n; i++) {
 		struct err pe = ERR_INIT;

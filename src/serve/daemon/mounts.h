@@ -25,6 +25,7 @@ struct mount_request {
 	const char *dir;     /* NULL: the mountpoint property */
 	const char *options; /* temporary mount options, NULL: none */
 	bool overlay;        /* also over a directory that is not empty */
+	bool force;          /* also a redacted data set */
 	bool automatic;      /* of `mount -a` and import: canmount=noauto, legacy, none and mounted ones are no error */
 };
 
@@ -32,10 +33,11 @@ struct mount_request {
 void mounts_pool_attach(struct tarn_daemon *d, struct pool *p, struct spa *spa);
 /* Blocking. The pool is held by the caller. */
 int mounts_mount(struct tarn_daemon *d, struct pool *p, const struct mount_request *rq, struct err *e);
-/* Every file system below `name` (the pool's name for all), parents first. Failures are told one by one. */
+/* Every file system at and below `name` (the pool's name for all), in the order of their directories. Failures are told
+ * one by one. */
 void mounts_mount_all(struct tarn_daemon *d, struct pool *p, const char *name, const struct mount_request *rq,
 		      void (*failed)(void *arg, const char *text), void *arg);
-/* By data set name or directory. */
+/* By data set name or directory; what is mounted in it of the data sets below it goes first, as in OpenZFS. */
 int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct err *e);
 /* All of a pool, children first. Stops at the first one that is busy. */
 int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e);
