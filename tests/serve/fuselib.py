@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 
-import tarnlib
 from tarnlib import Failure, Skip
 
 TYPES = {stat.S_IFREG: 'file', stat.S_IFDIR: 'dir', stat.S_IFLNK: 'symlink', stat.S_IFCHR: 'char',
@@ -31,16 +30,6 @@ def mounted(t):
 
 def manifest_bytes(value):
     return base64.b64decode(value['b64']) if isinstance(value, dict) else value.encode('utf-8', 'surrogateescape')
-
-
-def load_keys(t, pool):
-    """Loads every key of the golden pool."""
-    for name, key in sorted(tarnlib.manifest(pool).get('keys', {}).items()):
-        path = os.path.join(t.dir, 'key')
-        data = bytes.fromhex(key['value']) if key['format'] == 'raw' else key['value'].encode()
-        with open(path, 'wb') as f:
-            f.write(data)
-        t.zfs('load-key', '-L', 'file://' + path, name)
 
 
 def file_extents(fd, size):

@@ -11,7 +11,7 @@ def compare(t, pool):
     fuselib.need_fuse()
     manifest = tarnlib.manifest(pool)
     name = t.import_pool(pool)
-    fuselib.load_keys(t, pool)
+    t.load_keys(pool)
     done = set()
     differences = []
     for fs in sorted(n for n in manifest['filesystems'] if '@' not in n):

@@ -20,7 +20,7 @@ def on_terminal(t, answers, *argv):
     pid, fd = pty.fork()
     if pid == 0:
         os.execve(t.program('tarn'), ['zfs', *argv], t.env)
-    shown, answers, end = b'', list(answers), time.monotonic() + 30
+    shown, answered, end = b'', 0, time.monotonic() + 30
     while time.monotonic() < end:
         if not select.select([fd], [], [], 1)[0]:
             continue
@@ -31,9 +31,9 @@ def on_terminal(t, answers, *argv):
         if not part:
             break
         shown += part
-        if answers and shown.rstrip(b'\r\n').endswith(b': '):
-            os.write(fd, answers.pop(0).encode() + b'\n')
-            shown += b'\n'
+        if answered < min(len(answers), shown.count(b"': ")):
+            os.write(fd, answers[answered].encode() + b'\n')
+            answered += 1
     else:
         raise Failure('no end: %r' % shown)
     os.close(fd)
