@@ -167,8 +167,38 @@ static int mount_usage(FILE *out)
 	return out == stdout ? CLI_OK : CLI_USAGE;
 }
 
+/*
+ * What mount(8) keeps to itself and hands on all the same. "rw" it adds to everything that is not mounted with "ro":
+ * from the helper it is no wish of anybody's.
+ */
+static bool option_is_of_mount(const char *option, bool helper)
+{
+	static const char *const words[] = {"auto",  "noauto", "user",   "nouser",  "users",
+					    "owner", "group",  "nofail", "_netdev", "defaults"};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcmp(option, words[i]) == 0)
+			return true;
+	return strncmp(option, "x-", 2) == 0 || strncmp(option, "user=", 5) == 0 ||
+	       strncmp(option, "comment=", 8) == 0 || (helper && strcmp(option, "rw") == 0);
+}
+
+static void mount_options_add(struct nvlist *args, const char *text, bool helper)
+{
+	autofree char *copy = xstrdup(text);
+	struct str s = {NULL, 0, 0};
+	char *save = NULL;
+
+	for (char *o = strtok_r(copy, ",", &save); o; o = strtok_r(NULL, ",", &save))
+		if (!option_is_of_mount(o, helper))
+			str_addf(&s, "%s%s", s.len ? "," : "", o);
+	nvlist_add_string(args, "options", str_get(&s));
+	str_free(&s);
+}
+
 int cli_mount(int argc, char **argv)
 {
+	bool helper = strcmp(argv[0], "mount") != 0;
 	autonv struct nvlist *args = nvlist_create(), *result = NULL;
 	autofree char *dir = NULL;
 	struct err e = ERR_INIT;
@@ -176,7 +206,7 @@ int cli_mount(int argc, char **argv)
 
 	while ((opt = getopt(argc, argv, "o:fnsvh")) != -1) {
 		if (opt == 'o')
-			nvlist_add_string(args, "options", optarg);
+			mount_options_add(args, optarg, helper);
 		else if (opt == 'f') /* mount(8): all but the mount itself */
 			return CLI_OK;
 		else if (opt == 'h')
