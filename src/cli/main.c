@@ -37,6 +37,8 @@ static const struct cli_command tarn_commands[] = {
     {"zpool", cli_zpool, "COMMAND ...", "pools, as zpool(8)"},
     {"zfs", cli_zfs, "COMMAND ...", "file systems and volumes, as zfs(8)"},
     {"mount", cli_mount, "[-o OPTIONS] POOL/FS[@SNAP] DIRECTORY", "mount a file system or snapshot at a directory"},
+    {"zdb", cli_zdb, "[OPTIONS] [POOL[/DATASET]] [OBJECT]...",
+     "look inside a pool's devices, as zdb(8); needs no daemon"},
     {"extract", cli_extract,
      "[-DfFnrvX] [-c CACHEFILE | -d DIR|DEVICE]... [-L KEYLOCATION] [-T TXG] [OPTION]... "
      "POOL/FS[@SNAP][:PATH]... DEST",
@@ -93,7 +95,7 @@ static int run_daemon_info(int argc, char **argv)
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
-} names[] = {{"zpool", cli_zpool}, {"zfs", cli_zfs}, {"mount.tarn", cli_mount}};
+} names[] = {{"zpool", cli_zpool}, {"zfs", cli_zfs}, {"zdb", cli_zdb}, {"mount.tarn", cli_mount}};
 
 int main(int argc, char **argv)
 {

@@ -149,6 +149,26 @@ static int indirect_resolve(struct indirect_read *ir, struct vdev *vd, uint64_t 
 	return err;
 }
 
+const struct vdev_indirect_entry *vdev_indirect_mapping(const struct vdev *vd, size_t *n)
+{
+	const struct indirect *in = vd->kind == VDEV_INDIRECT ? vd->priv : NULL;
+
+	*n = in ? in->n : 0;
+	return in ? in->entry : NULL;
+}
+
+int vdev_resolve(struct vdev *vd, uint64_t offset, uint64_t size,
+		 int (*fn)(void *arg, struct vdev *vd, uint64_t offset, uint64_t size), void *arg)
+{
+	struct indirect_read ir = {.npieces = 0};
+	int err = indirect_resolve(&ir, vd, offset, size, 0);
+
+	for (size_t i = 0; i < ir.npieces && !err; i++)
+		err = fn(arg, ir.piece[i].vd, ir.piece[i].offset, ir.piece[i].size);
+	free(ir.piece);
+	return err;
+}
+
 /* One piece */
 
 static int single_verify(struct vdev_read *c, const uint8_t *data)

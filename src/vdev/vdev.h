@@ -201,6 +201,12 @@ struct vdev_indirect_entry {
 	uint64_t dst_vdev, dst_offset;
 };
 int vdev_indirect_set_mapping(struct vdev *vd, const struct vdev_indirect_entry *map, size_t n);
+/* The mapping; *n is 0 when there is none. */
+const struct vdev_indirect_entry *vdev_indirect_mapping(const struct vdev *vd, size_t *n);
+/* Where a range of a top-level really is: each piece on a concrete one (or itself, when vd is not indirect). -ENXIO: not
+ * mapped, -EIO: mappings in a circle; else what fn returns other than 0. */
+int vdev_resolve(struct vdev *vd, uint64_t offset, uint64_t size,
+		 int (*fn)(void *arg, struct vdev *vd, uint64_t offset, uint64_t size), void *arg);
 
 /*
  * Progress of a running RAIDZ expansion: word `raidz_reflow_info` of the uberblock that the pool is opened with. To be

@@ -301,6 +301,7 @@ static void op_read_done(struct vdev_read *io, int err)
 }
 
 static void op_gang_members(struct zio_op *op);
+static void op_gang_header(struct zio_op *op);
 
 /* A DVA was read, well or not. */
 static void op_proceed(struct task *t)
@@ -331,7 +332,9 @@ static void op_proceed(struct task *t)
 	buf_release(op->buf);
 	op->buf = op->checked;
 	op->checked = NULL;
-	if (bp_is_gang(&op->bp))
+	if (bp_is_gang(&op->bp) && op->r->flags & ZIO_GANG_HEADER)
+		op_gang_header(op);
+	else if (bp_is_gang(&op->bp))
 		op_gang_members(op);
 	else
 		op_decode(op);
@@ -428,6 +431,28 @@ static int op_gang_decode(struct zio_op *op, unsigned *count)
 		(*count)++;
 	}
 	return *count > 0 && total == size ? 0 : -ECKSUM;
+}
+
+/* What was asked for is the header itself. */
+static void op_gang_header(struct zio_op *op)
+{
+	struct buf *buf = op->buf;
+
+	op->buf = NULL;
+	buf->size = op->header_size;
+	op_finish(op, 0, buf);
+}
+
+unsigned zio_gang_members(const struct bp *leader, const struct buf *header, struct bp *out)
+{
+	unsigned n = 0;
+
+	for (size_t at = 0; at + BP_SIZE + GANG_TRAILER_SIZE <= header->size; at += BP_SIZE) {
+		bp_decode(&out[n], header->data + at, bp_is_swapped(leader));
+		if (!bp_is_hole(&out[n]) && !bp_is_embedded(&out[n]) && bp_check(&out[n]) == 0)
+			n++;
+	}
+	return n;
 }
 
 static void op_gang_members(struct zio_op *op)

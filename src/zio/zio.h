@@ -39,6 +39,7 @@ struct zio_pool {
 #define ZIO_SCRUB       4u  /* verify every copy; fails only when none is good, the others show in the vdev counters */
 #define ZIO_NO_DATA     8u  /* verify only (with ZIO_RAW): the buffer is released before done */
 #define ZIO_QUIET       16u /* do not report failures to on_error */
+#define ZIO_GANG_HEADER 32u /* of a gang block: its header, whole and verified, instead of the members' bytes */
 
 /*
  * Read one block. `key` is needed for encrypted and authenticated blocks (without ZIO_RAW); NULL gives -EKEY for
@@ -56,6 +57,8 @@ struct zio_read {
 	void *priv; /* zio's own */
 };
 void zio_read(struct zio_pool *zp, struct zio_read *r);
+/* Member pointers of a header that was read so (size / 128 of them at most, checked); holes are left out. */
+unsigned zio_gang_members(const struct bp *leader, const struct buf *header, struct bp *out);
 int zio_read_wait(struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, struct crypt_key *key,
 		  unsigned flags, struct buf **out);
 
