@@ -6,8 +6,8 @@ set -eu
 
 build="gcc make pkg-config meson ninja-build liburing-dev libssl-dev libisal-dev liblz4-dev libzstd-dev zlib1g-dev
   libutf8proc-dev libfuse3-dev libjansson-dev libmicrohttpd-dev fuse3 zstd"
-check="git python3 clang libclang-rt-14-dev clang-format-14 clang-format libcmocka-dev libnbd-bin nbdkit qemu-utils fio
-  attr acl mandoc e2fsprogs"
+check="git python3 clang libclang-rt-14-dev clang-format-14 clang-format libcmocka-dev libnbd-bin python3-libnbd nbdkit
+  qemu-utils fio attr acl mandoc e2fsprogs"
 bench="fio nbdkit libnbd-bin python3"
 
 case "${1:-all}" in

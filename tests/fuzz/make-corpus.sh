@@ -13,4 +13,5 @@ for pool in single compression checksums gang case-and-normalization xattr-and-a
 	[ -e "$pools/$pool/disk0.img" ] || { echo "no $pools/$pool/disk0.img" >&2; exit 1; }
 	"$build/tests/fuzz/corpus_cut" "$pools/$pool/disk0.img" "$top/tests/fuzz/corpus"
 done
+python3 "$top/tests/serve/wire.py" "$top/tests/fuzz/corpus"
 du -sb "$top/tests/fuzz/corpus"

@@ -71,50 +71,40 @@ int control_send(int fd, enum control_kind kind, uint32_t id, const struct nvlis
 	return err;
 }
 
-/* Reads exactly len bytes; the first byte may take for ever, the rest may not. -EPIPE: the peer has gone. */
-static int recv_all(int fd, void *data, size_t len, bool started)
+/* Reads exactly len bytes, *got says how many came; the first byte may take for ever, the rest may not. -EPIPE: the
+ * peer has gone; -EINTR (only before the first byte): the caller looks at its flag. */
+static int recv_all(int fd, uint8_t *data, size_t len, bool started, size_t *got)
 {
-	uint8_t *p = data;
-
-	while (len > 0) {
+	*got = 0;
+	while (*got < len) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
 		ssize_t n;
 		int ready = poll(&pfd, 1, started ? CONTROL_STALL_MS : -1);
 
-		if (ready < 0)
-			return -errno; /* EINTR: the caller looks at its flag; only before a frame has started */
 		if (ready == 0)
 			return -ETIMEDOUT;
-		n = recv(fd, p, len, 0);
+		n = ready < 0 ? -1 : recv(fd, data + *got, len - *got, 0);
+		if (n < 0 && errno == EINTR && started)
+			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EPIPE;
 		started = true;
-		p += n;
-		len -= (size_t)n;
+		*got += (size_t)n;
 	}
 	return 0;
-}
-
-static int recv_all_restart(int fd, void *data, size_t len, bool started)
-{
-	int err;
-
-	do
-		err = recv_all(fd, data, len, started);
-	while (err == -EINTR && started);
-	return err;
 }
 
 int control_recv(int fd, enum control_kind *kind, uint32_t *id, struct nvlist **l, struct err *e)
 {
 	uint8_t hdr[FRAME_HEADER], *data;
 	uint32_t length;
+	size_t got;
 	int err;
 
 	*l = NULL;
-	err = recv_all(fd, hdr, 1, false);
+	err = recv_all(fd, hdr, 1, false, &got);
 	if (!err)
-		err = recv_all_restart(fd, hdr + 1, sizeof(hdr) - 1, true);
+		err = recv_all(fd, hdr + 1, sizeof(hdr) - 1, true, &got);
 	if (err)
 		return err == -EINTR ? err : err_set(e, err, "the connection was closed");
 	err = control_header_decode(hdr, kind, id, &length, e);
@@ -123,12 +113,12 @@ int control_recv(int fd, enum control_kind *kind, uint32_t *id, struct nvlist **
 	data = malloc(length);
 	if (!data)
 		return err_set(e, -ENOMEM, "no memory for a frame of %u bytes", length);
-	err = recv_all_restart(fd, data, length, true);
+	err = recv_all(fd, data, length, true, &got);
 	if (err)
 		err_set(e, err, "the connection broke in the midst of a frame");
 	else
 		err = nvlist_unpack(data, length, l, e);
-	explicit_bzero(data, length);
+	explicit_bzero(data, got);
 	free(data);
 	return err;
 }

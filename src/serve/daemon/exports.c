@@ -61,7 +61,8 @@ static int list_dir(void *arg, struct dsl_dir *dir)
 	unsigned type;
 	int err = 0;
 
-	if (dir->head && dsl_dataset_hold_obj(dir->pool, dir->head, &head, NULL) == 0) {
+	/* What cannot be opened for want of its key is not offered: nbdinfo --list ends at the first such name. */
+	if (dir->head && dsl_key_is_loaded(dir) && dsl_dataset_hold_obj(dir->pool, dir->head, &head, NULL) == 0) {
 		if (dsl_dataset_type(head, &type) == 0 && type == DSL_VOLUME) {
 			err = l->fn(l->arg, head->name);
 			if (!err)

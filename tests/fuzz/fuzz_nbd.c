@@ -1,0 +1,80 @@
+/* NBD: a client's bytes from the first on, to a server with one small volume: data, holes, and a damaged block. The
+ * first byte says whether the client waits for answers (bit 0) before it closes its side. */
+#include "../lib/testpool.h"
+
+#include "fuzz.h"
+#include "serve/nbd/nbd.h"
+#include "session.h"
+
+#define BLOCK  8192u
+#define BLOCKS 128u
+
+static struct zvol volume;
+static struct dsl_dataset dataset;
+static struct nbd_server *server;
+static _Atomic int opened;
+
+static int source_open(void *ctx, const char *name, struct zvol **zv, struct err *e)
+{
+	if (strcmp(name, "p/v") != 0 && strcmp(name, "p/v@s") != 0)
+		return err_set(e, -ENOENT, "no such volume '%s'", name);
+	opened++;
+	*zv = &volume;
+	return 0;
+}
+
+static void source_close(void *ctx, struct zvol *zv)
+{
+	BUG_ON(--opened < 0);
+}
+
+static int source_list(void *ctx, int (*fn)(void *arg, const char *name), void *arg)
+{
+	return fn(arg, "p/v") || fn(arg, "p/v@s");
+}
+
+static void volume_make(void)
+{
+	struct testpool *tp = tp_create(9, 32u << 20);
+	struct bp l0[BLOCKS] = {0}, root;
+	uint8_t data[BLOCK], slot[1][512];
+
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		if (i % 16 >= 8)
+			continue;
+		tp_pattern(data, BLOCK, i);
+		l0[i] = tp_write(tp, data, BLOCK, 23, 0);
+	}
+	tp_damage(tp, &l0[3], 0);
+	tp_dnode(tp, slot[0], 23, l0, BLOCKS, BLOCK, 12, 1);
+	root = tp_objset(tp, slot, 1, 1024);
+	BUG_ON(objset_open(&tp->dp, 5, &root, NULL, &volume.os, NULL));
+	BUG_ON(dnode_hold(volume.os, 1, &volume.dn, NULL));
+	volume.ds = &dataset;
+	volume.size = (uint64_t)BLOCK * BLOCKS;
+	volume.blocksize = BLOCK;
+}
+
+static void server_make(void)
+{
+	struct nbd_source source = {source_open, source_close, source_list, NULL};
+
+	volume_make();
+	BUG_ON(nbd_server_start(NULL, NULL, &source, &server, NULL));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int sv[2];
+
+	if (size == 0)
+		return 0;
+	if (!server)
+		server_make();
+	BUG_ON(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	nbd_server_adopt(server, sv[1]);
+	session_run(sv[0], data + 1, size - 1, data[0] & 1 ? 3 : 0);
+	nbd_server_disconnect(server, NULL);
+	BUG_ON(opened);
+	return 0;
+}
