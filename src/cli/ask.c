@@ -97,8 +97,11 @@ void cli_items_free(struct cli_items *items)
 int cli_fail(const char *operation, const char *name, const struct err *e)
 {
 	const char *text = e->text[0] ? e->text : err_words(e->code);
+	autofree char *whole = xasprintf("cannot %s", operation);
 
-	if (name)
+	if (strncmp(text, whole, strlen(whole)) == 0) /* the daemon's sentence is whole */
+		fprintf(stderr, "%s\n", text);
+	else if (name)
 		fprintf(stderr, "cannot %s '%s': %s\n", operation, name, text);
 	else
 		fprintf(stderr, "cannot %s: %s\n", operation, text);

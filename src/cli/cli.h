@@ -67,7 +67,8 @@ int cli_read_secret(const char *prompt, void *buf, size_t *len);
 struct cli_table;
 /* headers[i] NULL-terminated; right[i]: right-aligned. scripted (-H): no header, tabs. */
 struct cli_table *cli_table_create(const char *const *headers, const bool *right, size_t columns, bool scripted);
-void cli_table_add(struct cli_table *t, const char *const *cells); /* copied */
+void cli_table_widen(struct cli_table *t, size_t column, size_t width); /* at least */
+void cli_table_add(struct cli_table *t, const char *const *cells);      /* copied */
 void cli_table_print(struct cli_table *t, FILE *out);
 void cli_table_destroy(struct cli_table *t);
 

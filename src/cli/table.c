@@ -25,6 +25,11 @@ struct cli_table *cli_table_create(const char *const *headers, const bool *right
 	return t;
 }
 
+void cli_table_widen(struct cli_table *t, size_t column, size_t width)
+{
+	t->width[column] = MAX(t->width[column], width);
+}
+
 void cli_table_add(struct cli_table *t, const char *const *cells)
 {
 	t->cells = xrealloc(t->cells, (t->rows + 1) * t->columns * sizeof(char *));
@@ -37,8 +42,12 @@ void cli_table_add(struct cli_table *t, const char *const *cells)
 
 static void row_print(const struct cli_table *t, char *const *cells, FILE *out)
 {
-	for (size_t i = 0; i < t->columns; i++) {
-		bool last = i + 1 == t->columns;
+	size_t columns = t->columns;
+
+	while (!t->scripted && columns > 1 && !cells[columns - 1][0]) /* rows that have no such cell */
+		columns--;
+	for (size_t i = 0; i < columns; i++) {
+		bool last = i + 1 == columns;
 
 		if (t->scripted)
 			fprintf(out, "%s%s", cells[i], last ? "" : "\t");

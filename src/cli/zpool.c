@@ -21,11 +21,16 @@ const struct cli_command zpool_commands[] = {
      "[-DegiLPpstvx] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [-T d|u] [POOL]... [INTERVAL "
      "[COUNT]]",
      "show health, devices and errors of pools"},
+    {"iostat", zpool_iostat, "[-gHLnPpvy] [-T d|u] [POOL... | POOL VDEV...] [INTERVAL [COUNT]]",
+     "show what pools and devices are asked for"},
     {"get", zpool_get,
      "[-Hp] [-j [--json-int] [--json-pool-key-guid]] [-o all|FIELD[,...]] all|PROPERTY[,...] [POOL "
      "[VDEV|all-vdevs]...]",
      "show properties of pools and their devices"},
     {"history", zpool_history, "[-il] [POOL]...", "show the commands that made a pool what it is"},
+    {"events", zpool_refuse_events, "[-vHfc] [POOL]", "events: not in this version"},
+    {"wait", zpool_refuse_wait, "[-t ACTIVITY[,...]] POOL [INTERVAL]",
+     "wait for activities: not in this version, in which pools have none"},
     REFUSED("create", "POOL VDEV..."),
     REFUSED("destroy", "POOL"),
     REFUSED("add", "POOL VDEV..."),
@@ -59,6 +64,18 @@ int zpool_refuse(int argc, char **argv)
 
 	fprintf(stderr, "cannot %s%s%s%s: pools are imported read-only; this version of tarn does not write them\n",
 		argv[0], name ? " '" : "", name ? name : "", name ? "'" : "");
+	return CLI_ERROR;
+}
+
+int zpool_refuse_events(int argc, char **argv)
+{
+	fprintf(stderr, "cannot show events: this version of tarn keeps none; what the daemon did is in its log\n");
+	return CLI_ERROR;
+}
+
+int zpool_refuse_wait(int argc, char **argv)
+{
+	fprintf(stderr, "cannot wait: pools are imported read-only, in which nothing is under way\n");
 	return CLI_ERROR;
 }
 
@@ -266,7 +283,7 @@ void zpool_interval_parse(int *argc, char **argv, int first, unsigned *interval,
 	*argc -= numbers;
 }
 
-bool zpool_interval_next(unsigned interval, unsigned *count)
+bool zpool_interval_next(unsigned interval, unsigned *count, bool blank_line)
 {
 	if (!interval || *count == 1 || cli_interrupted)
 		return false;
@@ -274,6 +291,7 @@ bool zpool_interval_next(unsigned interval, unsigned *count)
 		--*count;
 	fflush(stdout);
 	sleep(interval);
-	putchar('\n');
+	if (blank_line)
+		putchar('\n');
 	return !cli_interrupted;
 }

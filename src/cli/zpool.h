@@ -12,13 +12,19 @@ int zpool_import(int argc, char **argv);
 int zpool_export(int argc, char **argv);
 int zpool_list(int argc, char **argv);
 int zpool_status(int argc, char **argv);
+int zpool_iostat(int argc, char **argv);
 int zpool_get(int argc, char **argv);
 int zpool_history(int argc, char **argv);
 /* Every word that would write. */
 int zpool_refuse(int argc, char **argv);
+/* events and wait: there is nothing that could happen or be waited for. */
+int zpool_refuse_events(int argc, char **argv);
+int zpool_refuse_wait(int argc, char **argv);
 
 /* Asks for the pools named, or all. Says which are not there; CLI_ERROR when any is not. */
 int zpool_ask_pools(const char *cmd, struct nvlist *args, char *const *names, size_t n, struct cli_items *pools);
+
+bool zpool_pool_exists(const char *name);
 
 /* How vdevs are called and numbers printed. */
 struct zpool_style {
@@ -32,7 +38,7 @@ char *zpool_row_name(const struct nvlist *row, const char *key, const struct zpo
  * CKSUM are shown. */
 struct zpool_config_options {
 	struct zpool_style style;
-	bool counters, slow, initialize, trim, unhealthy_only;
+	bool counters, slow, direct, initialize, trim, unhealthy_only;
 };
 void zpool_config_print(const struct nvlist *status, const struct zpool_config_options *o, FILE *out);
 /* "status:", "action:" and "see:" lines, long texts folded after a TAB. */
@@ -55,6 +61,6 @@ void zpool_time_print(char kind);
 /* Takes trailing INTERVAL [COUNT] off the arguments; interval 0: report once. */
 void zpool_interval_parse(int *argc, char **argv, int first, unsigned *interval, unsigned *count);
 /* Waits before the next report; false when there is none. count 0: for ever. */
-bool zpool_interval_next(unsigned interval, unsigned *count);
+bool zpool_interval_next(unsigned interval, unsigned *count, bool blank_line);
 
 #endif

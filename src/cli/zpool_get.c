@@ -14,7 +14,7 @@ struct get_options {
 	const char *props; /* "all" or a list */
 	struct cli_table *table;
 	struct cli_json *all;
-	bool failed;
+	bool failed, found;
 };
 
 static bool fields_parse(struct get_options *o, const char *text)
@@ -57,6 +57,7 @@ static void value_add(struct get_options *o, struct cli_json *json, const char *
 	for (size_t i = 0; i < o->nfields; i++)
 		cells[i] = all[o->field[i]];
 	cli_table_add(o->table, cells);
+	o->found = true;
 }
 
 /* The properties asked for of one pool or device. */
@@ -74,10 +75,11 @@ static void props_add(struct get_options *o, struct cli_json *json, const char *
 			}
 			continue;
 		}
-		if (!nvlist_exists(props, w)) {
-			fprintf(stderr, "bad property list: invalid property '%s'\n", w);
+		if (!nvlist_exists(props, w) && !strchr(w, ':')) {
+			if (!o->failed)
+				fprintf(stderr, "bad property list: invalid property '%s'\n", w);
 			o->failed = true;
-			continue;
+			return;
 		}
 		struct zpool_value v = zpool_value_of(props, w);
 
@@ -160,7 +162,7 @@ static int vdev_get(struct get_options *o, const char *pool, const char *vdev)
 	return CLI_OK;
 }
 
-static bool pool_exists(const char *name)
+bool zpool_pool_exists(const char *name)
 {
 	autonv struct nvlist *args = nvlist_create(), *result = NULL;
 
@@ -173,7 +175,7 @@ static int names_get(struct get_options *o, char **names, size_t n)
 {
 	int failed = CLI_OK;
 
-	if (n < 2 || pool_exists(names[1]))
+	if (n < 2 || zpool_pool_exists(names[1]))
 		return pools_get(o, names, n);
 	for (size_t i = 1; i < n; i++)
 		if (vdev_get(o, names[0], names[i]))
@@ -208,6 +210,8 @@ int zpool_get(int argc, char **argv)
 			return cli_usage("zpool", zpool_commands, "get", opt == 'o' ? "invalid field in '%s'" : NULL,
 					 optarg);
 	}
+	if (!o.json && (o.json_int || o.json_guid))
+		return cli_usage("zpool", zpool_commands, "get", "--json options go with -j");
 	if (optind >= argc)
 		return cli_usage("zpool", zpool_commands, "get", "missing property argument");
 	o.props = argv[optind++];
@@ -222,7 +226,7 @@ int zpool_get(int argc, char **argv)
 		cli_json_print(doc, stdout);
 	} else {
 		cli_json_destroy(o.all);
-		if (!err || optind < argc)
+		if (!o.failed && (!err || o.found))
 			cli_table_print(o.table, stdout);
 	}
 	cli_table_destroy(o.table);

@@ -18,20 +18,45 @@ struct list_options {
 static const struct {
 	const char *name, *header;
 	bool right;
+	unsigned width; /* at least */
 } known[] = {
-    {"name", "NAME", false},         {"size", "SIZE", true},          {"allocated", "ALLOC", true},
-    {"free", "FREE", true},          {"checkpoint", "CKPOINT", true}, {"expandsize", "EXPANDSZ", true},
-    {"fragmentation", "FRAG", true}, {"capacity", "CAP", true},       {"dedupratio", "DEDUP", true},
-    {"health", "HEALTH", true},      {"altroot", "ALTROOT", false},   {"version", "VERSION", true},
-    {"freeing", "FREEING", true},    {"leaked", "LEAKED", true},      {"bcloneratio", "BCLONE_RATIO", true},
+    {"name", "NAME", false, 0},
+    {"size", "SIZE", true, 5},
+    {"allocated", "ALLOC", true, 5},
+    {"free", "FREE", true, 5},
+    {"checkpoint", "CKPOINT", true, 7},
+    {"expandsize", "EXPANDSZ", true, 8},
+    {"fragmentation", "FRAG", true, 5},
+    {"capacity", "CAP", true, 5},
+    {"dedupratio", "DEDUP", true, 5},
+    {"health", "HEALTH", true, 8},
+    {"altroot", "ALTROOT", false, 0},
+    {"version", "VERSION", true, 0},
+    {"freeing", "FREEING", true, 0},
+    {"leaked", "LEAKED", true, 0},
+    {"guid", "GUID", true, 0},
+    {"load_guid", "LOAD_GUID", true, 0},
+    {"ashift", "ASHIFT", true, 0},
+    {"readonly", "RDONLY", false, 0},
+    {"autoreplace", "REPLACE", false, 0},
+    {"listsnapshots", "LISTSNAPS", false, 0},
+    {"autoexpand", "EXPAND", false, 0},
+    {"dedup_table_quota", "DDTQUOTA", true, 0},
+    {"bcloneratio", "BCLONE_RATIO", true, 0},
+    {"bcloneused", "BCLONE_USED", true, 0},
+    {"bclonesaved", "BCLONE_SAVED", true, 0},
+    {"dedup_table_size", "DDTSIZE", true, 0},
 };
 
 static void columns_parse(struct list_options *o, const char *text)
 {
 	static const struct {
 		const char *alias, *name;
-	} aliases[] = {{"alloc", "allocated"},  {"cap", "capacity"},       {"frag", "fragmentation"},
-		       {"dedup", "dedupratio"}, {"ckpoint", "checkpoint"}, {"expandsz", "expandsize"}};
+	} aliases[] = {{"alloc", "allocated"},     {"cap", "capacity"},
+		       {"frag", "fragmentation"},  {"dedup", "dedupratio"},
+		       {"ckpoint", "checkpoint"},  {"expandsz", "expandsize"},
+		       {"rdonly", "readonly"},     {"listsnaps", "listsnapshots"},
+		       {"replace", "autoreplace"}, {"expand", "autoexpand"}};
 	autofree char *copy = xstrdup(text);
 	char *save = NULL;
 
@@ -46,13 +71,14 @@ static void columns_parse(struct list_options *o, const char *text)
 	}
 }
 
-static char *header_of(const char *name, bool *right)
+static char *header_of(const char *name, bool *right, unsigned *width)
 {
 	char *header;
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (strcmp(known[i].name, name) == 0) {
 			*right = known[i].right;
+			*width = known[i].width;
 			return xstrdup(known[i].header);
 		}
 	}
@@ -65,6 +91,16 @@ static char *header_of(const char *name, bool *right)
 
 /* ---- rows of vdevs (-v) ---- */
 
+/* Three digits of a percentage. */
+static char *percent_show(uint64_t part, uint64_t whole, bool parsable)
+{
+	double p = 100.0 * (double)part / (double)whole;
+
+	if (parsable)
+		return xasprintf("%" PRIu64, part * 100 / whole);
+	return xasprintf("%.*f%%", p < 9.995 ? 2 : p < 99.95 ? 1 : 0, p);
+}
+
 static char *vdev_cell(const struct nvlist *row, const char *column, bool parsable)
 {
 	uint64_t size = nvlist_u64_or(row, "total_space", 0), alloc = nvlist_u64_or(row, "alloc_space", 0);
@@ -73,7 +109,9 @@ static char *vdev_cell(const struct nvlist *row, const char *column, bool parsab
 
 	if (strcmp(column, "health") == 0)
 		return xstrdup(nvlist_string_or(row, "state", "-"));
-	if (strcmp(column, "size") == 0 && !size)
+	if (strcmp(column, "altroot") == 0)
+		return xstrdup("");
+	if (strcmp(column, "size") == 0 && !nvlist_exists(row, "vdevs"))
 		size = nvlist_u64_or(row, "phys_space", 0);
 	else if (strcmp(column, "size") != 0 && !nvlist_exists(row, "alloc_space"))
 		return xstrdup("-");
@@ -86,8 +124,7 @@ static char *vdev_cell(const struct nvlist *row, const char *column, bool parsab
 	else if (strcmp(column, "fragmentation") == 0 && frag != UINT64_MAX)
 		return xasprintf(parsable ? "%" PRIu64 : "%" PRIu64 "%%", frag);
 	else if (strcmp(column, "capacity") == 0 && size)
-		return parsable ? xasprintf("%" PRIu64, alloc * 100 / size)
-				: xasprintf("%.1f%%", 100.0 * (double)alloc / (double)size);
+		return percent_show(alloc, size, parsable);
 	else
 		return xstrdup("-");
 	if (value == 0 && strcmp(column, "size") == 0)
@@ -107,9 +144,11 @@ static void vdev_row_add(const struct list_options *o, struct cli_table *t, cons
 		if (strcmp(o->columns[i], "name") == 0) {
 			autofree char *name = row ? zpool_row_name(row, key, &o->style) : xstrdup(key);
 
-			cells[i] = xasprintf("%*s%s", (int)(2 * depth), "", name);
+			cells[i] = o->scripted ? xasprintf("%s%s", depth ? "\t" : "", name)
+					       : xasprintf("%*s%s", (int)(2 * depth), "", name);
 		} else {
-			cells[i] = row ? vdev_cell(row, o->columns[i], o->style.parsable) : xstrdup("-");
+			cells[i] = row ? vdev_cell(row, o->columns[i], o->style.parsable)
+				       : xstrdup(strcmp(o->columns[i], "altroot") == 0 ? "" : "-");
 		}
 	}
 	cli_table_add(t, (const char *const *)cells);
@@ -166,11 +205,15 @@ static void pools_print(const struct list_options *o, const struct cli_items *po
 {
 	char **cells = xcalloc(o->ncolumns, sizeof(char *));
 	bool *right = xcalloc(o->ncolumns, sizeof(bool));
+	unsigned *width = xcalloc(o->ncolumns, sizeof(unsigned));
 	struct cli_table *t;
 
 	for (size_t i = 0; i < o->ncolumns; i++)
-		cells[i] = header_of(o->columns[i], &right[i]);
+		cells[i] = header_of(o->columns[i], &right[i], &width[i]);
 	t = cli_table_create((const char *const *)cells, right, o->ncolumns, o->scripted);
+	for (size_t i = 0; i < o->ncolumns; i++)
+		cli_table_widen(t, i, strcmp(o->columns[i], "name") == 0 && o->verbose ? 9 : width[i]);
+	free(width);
 	for (size_t p = 0; p < pools->n; p++) {
 		for (size_t i = 0; i < o->ncolumns; i++) {
 			struct zpool_value v;
@@ -241,6 +284,21 @@ static void pools_json(const struct list_options *o, const struct cli_items *poo
 	cli_json_print(doc, stdout);
 }
 
+/* Every pool has the same properties, but for what users have set. */
+static int columns_check(const struct list_options *o, const struct cli_items *pools)
+{
+	struct nvlist *props;
+
+	if (!pools->n || nvlist_list(pools->item[0], "props", &props))
+		return CLI_OK;
+	for (size_t i = 0; i < o->ncolumns; i++)
+		if (strcmp(o->columns[i], "name") && !strchr(o->columns[i], ':') &&
+		    !nvlist_exists(props, o->columns[i]))
+			return cli_usage("zpool", zpool_commands, "list", "bad property list: invalid property '%s'",
+					 o->columns[i]);
+	return CLI_OK;
+}
+
 static int report(const struct list_options *o)
 {
 	autonv struct nvlist *args = nvlist_create();
@@ -249,7 +307,9 @@ static int report(const struct list_options *o)
 
 	zpool_time_print(o->time_kind);
 	failed = zpool_ask_pools("pool.list", args, o->names, o->nnames, &pools);
-	if (o->json)
+	if (columns_check(o, &pools))
+		failed = CLI_USAGE;
+	else if (o->json)
 		pools_json(o, &pools);
 	else if (pools.n)
 		pools_print(o, &pools);
@@ -323,7 +383,7 @@ int zpool_list(int argc, char **argv)
 	o.nnames = (size_t)(argc - optind);
 	do {
 		err = report(&o);
-	} while (!err && zpool_interval_next(o.interval, &o.count));
+	} while (!err && zpool_interval_next(o.interval, &o.count, true));
 	for (size_t i = 0; i < o.ncolumns; i++)
 		free(o.columns[i]);
 	free(o.columns);

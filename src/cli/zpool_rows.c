@@ -98,6 +98,11 @@ static bool is_aux_device(const struct nvlist *row)
 	return strcmp(nvlist_string_or(row, "class", ""), "spare") == 0;
 }
 
+static uint64_t percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (uint64_t)(100.0 * (double)part / (double)whole) : 100;
+}
+
 /* What is known of leaves that were never initialized or trimmed by anybody. */
 static void activity_print(const struct nvlist *row, const char *state_key, const char *done_key, const char *all_key,
 			   const char *time_key, const char *never, const char *doing, FILE *out)
@@ -110,8 +115,10 @@ static void activity_print(const struct nvlist *row, const char *state_key, cons
 		return;
 	if (!state)
 		fprintf(out, "  (%s)", never);
+	else if (strcmp(state, "suspended") == 0)
+		fprintf(out, "  (%" PRIu64 "%% %s, suspended, started at %s)", percent(done, all), doing, date);
 	else
-		fprintf(out, "  (%" PRIu64 "%% %s, %s at %s)", all ? done * 100 / all : 100, doing, state, date);
+		fprintf(out, "  (%" PRIu64 "%% %s, %s at %s)", percent(done, all), doing, state, date);
 }
 
 static void notes_print(const struct nvlist *row, const struct zpool_config_options *o, FILE *out)
@@ -128,6 +135,10 @@ static void notes_print(const struct nvlist *row, const struct zpool_config_opti
 		fprintf(out, "  was %s", was);
 	else if (aux)
 		fprintf(out, "  %s", aux);
+	if (nvlist_exists(row, "physical_ashift"))
+		fprintf(out, "  block size: %" PRIu64 "B configured, %" PRIu64 "B native",
+			UINT64_C(1) << (nvlist_u64_or(row, "configured_ashift", 0) & 63),
+			UINT64_C(1) << (nvlist_u64_or(row, "physical_ashift", 0) & 63));
 	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
 		if (nvlist_u64_or(row, flags[i].key, 0))
 			fprintf(out, "  %s", flags[i].note);
@@ -156,6 +167,8 @@ static void row_print(const struct row *r, size_t width, const struct zpool_conf
 			fprintf(out, " %5s", "-");
 		else if (o->slow)
 			count_print(nvlist_u64_or(r->row, "slow_ios", 0), o->style.parsable, out);
+		if (o->direct) /* only writing can make such errors */
+			count_print(nvlist_u64_or(r->row, "dio_verify_errors", 0), o->style.parsable, out);
 	} else {
 		fprintf(out, o->counters ? "  %-8s" : "  %s", nvlist_string_or(r->row, "state", ""));
 	}
@@ -170,7 +183,7 @@ void zpool_config_print(const struct nvlist *status, const struct zpool_config_o
 	rows_collect(&rows, status, o);
 	if (o->counters) {
 		fprintf(out, "\t%-*s  %-8s %5s %5s %5s", (int)rows.width, "NAME", "STATE", "READ", "WRITE", "CKSUM");
-		fprintf(out, o->slow ? " %5s\n" : "\n", "SLOW");
+		fprintf(out, "%s%s\n", o->slow ? "  SLOW" : "", o->direct ? "   DIO" : "");
 	}
 	for (size_t i = 0; i < rows.n; i++) {
 		row_print(&rows.row[i], rows.width, o, out);

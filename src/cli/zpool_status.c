@@ -87,6 +87,75 @@ static void scan_print(const struct nvlist *status)
 	}
 }
 
+/* One line for each top-level that was rebuilt sequentially. */
+static void rebuild_print(const char *name, const struct nvlist *r, bool first)
+{
+	uint64_t start = nvlist_u64_or(r, "start_time", 0), end = nvlist_u64_or(r, "end_time", 0);
+	const char *state = nvlist_string_or(r, "state", "");
+	autofree char *took = cli_duration_show(end > start ? end - start : 0), *started = ctime_show(start),
+		      *ended = ctime_show(end);
+	char amount[SIZE_TEXT], seen[SIZE_TEXT], all[SIZE_TEXT], issued[SIZE_TEXT];
+	uint64_t total = nvlist_u64_or(r, "to_scan", 0), done = nvlist_u64_or(r, "issued", 0);
+
+	size_print(nvlist_u64_or(r, "rebuilt", 0), true, amount);
+	printf("%s", first ? "  scan: " : "\t");
+	if (strcmp(state, "COMPLETE") == 0) {
+		printf("resilvered (%s) %s in %s with %" PRIu64 " errors on %s\n", name, amount, took,
+		       nvlist_u64_or(r, "errors", 0), ended);
+	} else if (strcmp(state, "CANCELED") == 0) {
+		printf("resilver (%s) canceled on %s\n", name, ended);
+	} else {
+		size_print(nvlist_u64_or(r, "scanned", 0), true, seen);
+		size_print(total, true, all);
+		size_print(done, true, issued);
+		printf("resilver (%s) in progress since %s\n\t%s / %s scanned, %s / %s issued\n", name, started, seen,
+		       all, issued, all);
+		printf("\t%s resilvered, %.2f%% done, no estimated completion time\n", amount,
+		       total ? 100.0 * (double)done / (double)total : 100.0);
+	}
+}
+
+static void error_scrub_print(const struct nvlist *s)
+{
+	const char *state = nvlist_string_or(s, "err_scrub_state", "NONE");
+	uint64_t start = nvlist_u64_or(s, "err_scrub_start_time", 0), end = nvlist_u64_or(s, "err_scrub_end_time", 0),
+		 pause = nvlist_u64_or(s, "err_scrub_pause", 0), done = nvlist_u64_or(s, "err_scrub_examined", 0),
+		 left = nvlist_u64_or(s, "err_scrub_to_examine", 0), took = end > start ? end - start : 0;
+	autofree char *ended = ctime_show(end), *since = ctime_show(pause ? pause : start);
+
+	if (strcmp(state, "NONE") == 0)
+		return;
+	printf(" scrub: ");
+	if (strcmp(state, "FINISHED") == 0)
+		printf("scrubbed %" PRIu64 " error blocks in %" PRIu64 " days %02" PRIu64 ":%02" PRIu64 ":%02" PRIu64
+		       " on %s\n",
+		       done, took / 86400, took / 3600 % 24, took / 60 % 60, took % 60, ended);
+	else if (strcmp(state, "CANCELED") == 0)
+		printf("error scrub canceled on %s\n", ended);
+	else
+		printf("error scrub %s since %s\n\t%.2f%% done, issued I/O for %" PRIu64 " error blocks\n",
+		       pause ? "paused" : "in progress", since,
+		       done + left ? 100.0 * (double)done / (double)(done + left) : 100.0, done);
+}
+
+static void scans_print(const struct nvlist *status)
+{
+	struct nvlist *s, *rebuilds;
+	bool first = true;
+
+	scan_print(status);
+	if (nvlist_list(status, "scan_stats", &s))
+		return;
+	if (nvlist_list(s, "rebuild_stats", &rebuilds) == 0) {
+		first = strcmp(nvlist_string_or(s, "state", "NONE"), "NONE") == 0;
+		for (const struct nvpair *p = nvlist_first(rebuilds); p; p = nvlist_next(rebuilds, p)) {
+			rebuild_print(nvpair_name(p), nvpair_list(p, 0), first);
+			first = false;
+		}
+	}
+	error_scrub_print(s);
+}
+
 /* ---- the rest above config ---- */
 
 static void removal_print(const struct nvlist *status)
@@ -177,18 +246,61 @@ static void errors_print(const struct nvlist *status, bool verbose)
 	}
 }
 
+/* Words of a bucket in dedup_stats' histogram: blocks, lsize, psize, dsize, and the same of what refers to them. */
+#define BUCKET_WORDS 8
+
+static void bucket_print(const char *label, const uint64_t w[BUCKET_WORDS])
+{
+	printf("%6s", label);
+	for (unsigned i = 0; i < BUCKET_WORDS; i++) {
+		char text[SIZE_TEXT];
+
+		size_print(w[i], i % 4 != 0, text);
+		printf("   %*s", i % 4 ? 5 : 6, text);
+	}
+	putchar('\n');
+}
+
+static void histogram_print(const uint64_t *w, size_t n)
+{
+	uint64_t total[BUCKET_WORDS] = {0};
+
+	printf("\n"
+	       "bucket              allocated                       referenced          \n"
+	       "______   ______________________________   ______________________________\n"
+	       "refcnt   blocks   LSIZE   PSIZE   DSIZE   blocks   LSIZE   PSIZE   DSIZE\n"
+	       "------   ------   -----   -----   -----   ------   -----   -----   -----\n");
+	for (size_t b = 0; b < n / BUCKET_WORDS && b < 64; b++) {
+		char label[SIZE_TEXT];
+
+		if (w[b * BUCKET_WORDS] == 0)
+			continue;
+		size_print(UINT64_C(1) << b, false, label);
+		bucket_print(label, w + b * BUCKET_WORDS);
+		for (unsigned i = 0; i < BUCKET_WORDS; i++)
+			total[i] += w[b * BUCKET_WORDS + i];
+	}
+	bucket_print("Total", total);
+	putchar('\n');
+}
+
 static void dedup_print(const struct nvlist *status)
 {
+	char disk[SIZE_TEXT], core[SIZE_TEXT];
 	struct nvlist *d;
-	struct str text = {NULL, 0, 0};
+	const uint64_t *w;
+	size_t n;
 
-	if (nvlist_list(status, "dedup_stats", &d)) {
+	if (nvlist_list(status, "dedup_stats", &d) || nvlist_u64_or(d, "entries", 0) == 0) {
 		puts("\n dedup: no DDT entries");
 		return;
 	}
-	nvlist_print(d, 8, &text);
-	printf("\n dedup:\n%s", str_get(&text));
-	str_free(&text);
+	size_print(nvlist_u64_or(d, "size_on_disk", 0), true, disk);
+	size_print(nvlist_u64_or(d, "size_in_core", 0), true, core);
+	printf("\n dedup: DDT entries %" PRIu64 ", size %s on disk, %s in core\n", nvlist_u64_or(d, "entries", 0), disk,
+	       core);
+	if (nvlist_u64s(d, "histogram", &w, &n) == 0)
+		histogram_print(w, n);
 }
 
 static void notes_print(const struct nvlist *status)
@@ -207,7 +319,7 @@ static void status_print(const struct status_options *o, const struct nvlist *st
 {
 	printf("  pool: %s\n state: %s\n", nvlist_string_or(status, "name", ""), nvlist_string_or(status, "state", ""));
 	zpool_reason_print(status, stdout);
-	scan_print(status);
+	scans_print(status);
 	removal_print(status);
 	expansion_print(status);
 	checkpoint_print(status);
@@ -228,15 +340,21 @@ static bool is_time(const char *name)
 {
 	size_t len = strlen(name);
 
+	if (strcmp(name, "scan_time") == 0 || strcmp(name, "pass_time") == 0)
+		return false; /* durations */
 	return (len > 5 && strcmp(name + len - 5, "_time") == 0) || strcmp(name, "pass_start") == 0 ||
-	       strcmp(name, "scrub_pause") == 0;
+	       strcmp(name, "scrub_pause") == 0 || strcmp(name, "err_scrub_pause") == 0;
 }
 
 static bool is_size(const char *name)
 {
-	static const char *const words[] = {"alloc_space", "total_space", "def_space",     "rep_dev_size", "phys_space",
-					    "to_examine",  "examined",    "skipped",       "processed",    "issued",
-					    "copied",      "to_copy",     "bytes_per_scan"};
+	static const char *const words[] = {
+	    "alloc_space",   "total_space",    "def_space",      "rep_dev_size",     "phys_space",
+	    "to_examine",    "examined",       "skipped",        "processed",        "issued",
+	    "copied",        "to_copy",        "bytes_per_scan", "checkpoint_space", "issued_bytes_per_scan",
+	    "scanned",       "rebuilt",        "to_scan",        "reflowed",         "to_reflow",
+	    "space",         "mapping_memory", "size_on_disk",   "size_in_core",     "initialized",
+	    "to_initialize", "trimmed",        "to_trim"};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (strcmp(words[i], name) == 0)
@@ -260,11 +378,93 @@ static void number_json(const struct status_options *o, struct cli_json *out, co
 	}
 }
 
-/* Only what the text form's flags ask for. */
+/* What other commands show, and what the text form's flags do not ask for. */
 static bool is_hidden(const struct status_options *o, const char *name)
 {
-	return strcmp(name, "reason") == 0 || strcmp(name, "errors") == 0 ||
-	       (strcmp(name, "dedup_stats") == 0 && !o->dedup);
+	static const char *const never[] = {"reason", "errors", "fragmentation", "read_ops", "read_bytes"};
+
+	for (size_t i = 0; i < ARRAY_LEN(never); i++)
+		if (strcmp(never[i], name) == 0)
+			return true;
+	if (!o->config.initialize && (strncmp(name, "init_", 5) == 0 || strstr(name, "initialize")))
+		return true;
+	if (!o->config.trim && (strncmp(name, "trim", 4) == 0 || strcmp(name, "to_trim") == 0))
+		return true;
+	return strcmp(name, "dedup_stats") == 0 && !o->dedup;
+}
+
+/* The form of JSON has an order of its own. */
+static void pairs_order(const struct nvlist *status, const char *const *keys, size_t n, struct nvlist *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *text;
+		struct nvlist *l;
+		uint64_t v;
+
+		if (nvlist_string(status, keys[i], &text) == 0)
+			nvlist_add_string(out, keys[i], text);
+		else if (nvlist_list(status, keys[i], &l) == 0)
+			nvlist_add_list(out, keys[i], l);
+		else if (nvlist_u64(status, keys[i], &v) == 0)
+			nvlist_add_u64(out, keys[i], v);
+	}
+}
+
+static struct nvlist *status_order(const struct nvlist *status)
+{
+	static const char *const keys[] = {"name",
+					   "state",
+					   "pool_guid",
+					   "txg",
+					   "spa_version",
+					   "zpl_version",
+					   "status",
+					   "action",
+					   "msgid",
+					   "moreinfo",
+					   "load_info",
+					   "scan_stats",
+					   "removal_stats",
+					   "checkpoint_stats",
+					   "raidz_expand_stats",
+					   "vdevs",
+					   "dedup",
+					   "special",
+					   "logs",
+					   "l2cache",
+					   "spares",
+					   "dedup_stats",
+					   "error_count"};
+	struct nvlist *out = nvlist_create();
+	const char *const *list;
+	size_t n;
+
+	pairs_order(status, keys, ARRAY_LEN(keys), out);
+	if (nvlist_strings(status, "errlist", &list, &n) == 0)
+		nvlist_add_strings(out, "errlist", list, n);
+	return out;
+}
+
+/* By reference count: the buckets that hold anything. */
+static struct cli_json *histogram_json(const struct status_options *o, const struct nvpair *p)
+{
+	static const char *const words[BUCKET_WORDS] = {"blocks",     "lsize",     "psize",     "dsize",
+							"ref_blocks", "ref_lsize", "ref_psize", "ref_dsize"};
+	struct cli_json *out = cli_json_create();
+
+	for (size_t b = 0; b < nvpair_count(p) / BUCKET_WORDS && b < 64; b++) {
+		struct cli_json *one;
+		char label[24];
+
+		if (nvpair_int(p, b * BUCKET_WORDS) == 0)
+			continue;
+		one = cli_json_create();
+		for (size_t i = 0; i < BUCKET_WORDS; i++)
+			cli_json_number(one, words[i], nvpair_int(p, b * BUCKET_WORDS + i), o->json_int);
+		snprintf(label, sizeof(label), "%" PRIu64, UINT64_C(1) << b);
+		cli_json_object(out, label, one);
+	}
+	return out;
 }
 
 static void pair_json(const struct status_options *o, struct cli_json *out, const struct nvpair *p)
@@ -287,8 +487,10 @@ static void pair_json(const struct status_options *o, struct cli_json *out, cons
 		free(list);
 		break;
 	}
-	case NV_NVLIST_ARRAY:
 	case NV_UINT64_ARRAY:
+		cli_json_object(out, name, histogram_json(o, p));
+		break;
+	case NV_NVLIST_ARRAY:
 		break;
 	default:
 		number_json(o, out, name, nvpair_int(p, 0));
@@ -322,7 +524,7 @@ static void flatten(const struct nvlist *vdevs, const char *parent, struct nvlis
 
 static struct cli_json *status_json(const struct status_options *o, const struct nvlist *status)
 {
-	autonv struct nvlist *copy = nvlist_copy(status);
+	autonv struct nvlist *copy = status_order(status);
 	struct nvlist *vdevs, *flat;
 
 	if (o->json_flat && nvlist_list(copy, "vdevs", &vdevs) == 0) {
@@ -409,7 +611,8 @@ static int option_take(struct status_options *o, int opt)
 	case 'D':
 		o->dedup = true;
 		return 0;
-	case 'd': /* direct I/O verify errors: none can arise without writing */
+	case 'd':
+		o->config.direct = true;
 		return 0;
 	case 'e':
 		o->config.unhealthy_only = true;
@@ -481,6 +684,6 @@ int zpool_status(int argc, char **argv)
 	o.nnames = (size_t)(argc - optind);
 	do {
 		err = report(&o);
-	} while (!err && zpool_interval_next(o.interval, &o.count));
+	} while (!err && zpool_interval_next(o.interval, &o.count, true));
 	return err;
 }

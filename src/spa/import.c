@@ -171,10 +171,12 @@ int spa_job_stage(struct spa_job *job, const char *fmt, ...)
 /* A pool nobody waits for any more. */
 static void job_drop_pool(struct spa *spa)
 {
+	bool registered = spa_priv(spa)->registered;
 	uint64_t guid = spa->guid;
 
 	spa_destroy(spa);
-	unregister_pool(guid);
+	if (registered)
+		unregister_pool(guid);
 }
 
 static void *job_run(void *arg)
@@ -291,9 +293,10 @@ static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
 		err_set(e, -EINVAL, "the configuration has no pool guid");
 		return NULL;
 	}
-	if (name_check(name, e) || props_check(args->props, e) || register_pool(guid, name, e))
+	if (name_check(name, e) || props_check(args->props, e) || (!args->trial && register_pool(guid, name, e)))
 		return NULL;
 	spa = spa_create();
+	spa_priv(spa)->registered = !args->trial;
 	spa->guid = guid;
 	snprintf(spa->name, sizeof(spa->name), "%s", name);
 	if (args->altroot || (args->props && nvlist_exists(args->props, "altroot")))

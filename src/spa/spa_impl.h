@@ -52,6 +52,7 @@ struct spa_priv {
 	pthread_mutex_t space_lock;
 	bool space_loaded;
 	uint64_t load_guid;
+	bool registered; /* under its guid and name, against a second import */
 };
 
 static inline struct spa_priv *spa_priv(const struct spa *spa)

@@ -201,6 +201,56 @@ static void expansion_add(struct spa *spa, struct nvlist *out)
 	}
 }
 
+/* --- initializing and trimming --- */
+static void activity_add(struct spa *spa, const struct vdev *leaf, struct nvlist *row, bool trim)
+{
+	static const char *const states[] = {NULL, "started", "canceled", "suspended", "completed"};
+	static const char *const zap_keys[2][3] = {
+	    {"com.delphix:vdev_initialize_state", "com.delphix:next_offset_to_initialize",
+	     "com.delphix:vdev_initialize_action_time"},
+	    {"org.zfsonlinux:vdev_trim_state", "org.zfsonlinux:next_offset_to_trim",
+	     "org.zfsonlinux:vdev_trim_action_time"}};
+	static const char *const keys[2][4] = {{"init_state", "initialized", "to_initialize", "init_time"},
+					       {"trim_state", "trimmed", "to_trim", "trim_time"}};
+	const char *const *zk = zap_keys[trim], *const *k = keys[trim];
+	uint64_t state = 0, next = 0, when = 0, all = leaf->psize;
+
+	if (!leaf->zap_leaf || zap_lookup_u64(spa->mos, leaf->zap_leaf, zk[0], &state) || state == 0 ||
+	    state >= ARRAY_LEN(states))
+		return;
+	zap_lookup_u64(spa->mos, leaf->zap_leaf, zk[1], &next);
+	zap_lookup_u64(spa->mos, leaf->zap_leaf, zk[2], &when);
+	nvlist_add_string(row, k[0], states[state]);
+	nvlist_add_u64(row, k[1], state == 4 ? all : MIN(next, all)); /* as far as the offset tells */
+	nvlist_add_u64(row, k[2], all);
+	nvlist_add_u64(row, k[3], when);
+}
+
+static void activities_add(struct spa *spa, struct nvlist *rows)
+{
+	for (const struct nvpair *p = nvlist_first(rows); p; p = nvlist_next(rows, p)) {
+		struct nvlist *row = nvpair_list(p, 0), *children;
+		const struct vdev *vd = vdev_by_guid(spa->root, nvlist_u64_or(row, "guid", 0));
+
+		if (nvlist_list(row, "vdevs", &children) == 0) {
+			activities_add(spa, children);
+		} else if (vd && vdev_is_leaf(vd)) {
+			activity_add(spa, vd, row, false);
+			activity_add(spa, vd, row, true);
+		}
+	}
+}
+
+static void activities_add_all(struct spa *spa, struct nvlist *status)
+{
+	static const char *const lists[] = {"vdevs", "dedup", "special", "logs"};
+	struct nvlist *rows;
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		if (nvlist_list(status, lists[i], &rows) == 0)
+			activities_add(spa, rows);
+}
+
 /* --- spares and cache devices --- */
 static bool spare_is_in_use(const struct vdev *vd, uint64_t guid)
 {
@@ -439,6 +489,7 @@ int spa_status(struct spa *spa, bool verbose_errors, struct nvlist **out)
 	checkpoint_add(spa, l);
 	expansion_add(spa, l);
 	spa_rows_add(l, spa->root, spa->name, spa_space(spa));
+	activities_add_all(spa, l);
 	aux_rows_add(spa, l, spa_priv(spa)->l2cache, "l2cache", "l2cache");
 	aux_rows_add(spa, l, spa_priv(spa)->spares, "spares", "spare");
 	if (ddt_stats_get(spa->dsl, &dedup) == 0)

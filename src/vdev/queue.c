@@ -9,6 +9,7 @@
  * inside the submission do not recurse.
  */
 #include "base/buf.h"
+#include "base/counter.h"
 #include "base/sync.h"
 #include "vdev/vdev_impl.h"
 
@@ -26,6 +27,7 @@ static const struct {
 #define AGGREGATE_MAX_BYTES (1u << 20)
 #define AGGREGATE_MAX_GAP   (32u << 10)
 #define AGGREGATE_MAX_IOVS  256
+#define SLOW_SECONDS        30 /* what `zpool status -s` counts */
 
 struct queue_class {
 	struct list fifo;   /* waiting, oldest first */
@@ -289,6 +291,7 @@ void vdev_queue_submit(struct vdev_queue *q, struct vdev_read *io)
 		      : io->flags & VDEV_READ_SCRUB     ? QUEUE_SCRUB
 							: QUEUE_SYNC;
 	io->q.alone = false;
+	io->q.since_ns = now_ns();
 	atomic_fetch_add_explicit(&q->load, 1, memory_order_relaxed);
 	pthread_mutex_lock(&q->lock);
 	class_insert(&q->class[io->q.class], io, false);
@@ -321,8 +324,13 @@ static void queue_finish(struct vdev_queue *q, unsigned class, struct list *memb
 	q->class[class].active--;
 	pthread_mutex_unlock(&q->lock);
 	queue_pump(q);
-	while ((n = list_pop(members)))
-		vdev_leaf_io_done(container_of(n, struct vdev_read, q.fifo), err);
+	while ((n = list_pop(members))) {
+		struct vdev_read *io = container_of(n, struct vdev_read, q.fifo);
+
+		if (now_ns() - io->q.since_ns > SLOW_SECONDS * UINT64_C(1000000000))
+			counter_add(&io->vd->stats.slow_ios, 1);
+		vdev_leaf_io_done(io, err);
+	}
 }
 
 static void single_done(struct disk_req *r, int err)

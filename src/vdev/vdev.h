@@ -72,7 +72,7 @@ enum vdev_aux { /* numbers of the format chapter 06, 1.8; why a vdev is in its s
 };
 
 struct vdev_stats {
-	struct counter read_ops, read_bytes;
+	struct counter read_ops, read_bytes, slow_ios;
 	struct counter read_errors, write_errors, checksum_errors;
 };
 
@@ -185,7 +185,8 @@ struct vdev_read {
 		struct list_node fifo;
 		struct tree_node sorted;
 		unsigned class;
-		bool alone; /* not to be aggregated: the aggregate failed */
+		uint64_t since_ns; /* when it was queued */
+		bool alone;        /* not to be aggregated: the aggregate failed */
 		struct disk_req req;
 		struct iovec iov;
 	} q;

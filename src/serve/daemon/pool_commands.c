@@ -235,6 +235,7 @@ static int list_one(struct control_request *rq, struct pool *p, const struct nvl
 		return err_set(e, err, "cannot read the properties of '%s': %s", p->name, err_words(err));
 	nvlist_take_list(item, "props", props);
 	nvlist_add_u64(item, "guid", p->guid);
+	nvlist_add_u64(item, "import_time", p->spa->import_time);
 	return control_item(rq, item);
 }
 

@@ -125,6 +125,13 @@ static void pool_forget(struct tarn_daemon *d, struct pool *p)
 	free(p);
 }
 
+static int pool_name_taken(struct err *e)
+{
+	err_set(e, -EEXIST, "a pool with that name already exists");
+	err_hint(e, "use the form 'zpool import <pool | id> <newpool>' to give it a new name");
+	return -EEXIST;
+}
+
 /* Name and guid are taken in the list before the import starts, so that a second one of the same pool is refused at
  * once. */
 static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, struct pool **out, struct err *e)
@@ -140,9 +147,7 @@ static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, 
 					      : "the pool '%s' is being imported",
 				       p->name);
 		if (strcmp(p->name, name) == 0)
-			return err_set(e, -EEXIST,
-				       "a pool named '%s' is already imported; give a new name after the old one",
-				       name);
+			return pool_name_taken(e);
 	}
 	*out = pool_create(name, guid);
 	(*out)->refs = 1;
