@@ -2,15 +2,21 @@
 
 #include <inttypes.h>
 
-char *cli_date_show(uint64_t seconds)
+static char *date_show(uint64_t seconds, const char *format)
 {
 	time_t t = (time_t)seconds;
 	char text[64];
 	struct tm tm;
 
-	localtime_r(&t, &tm);
-	strftime(text, sizeof(text), "%a %b %e %k:%M %Y", &tm);
+	if (!localtime_r(&t, &tm)) /* a year that has no room */
+		return xasprintf("%" PRIu64, seconds);
+	strftime(text, sizeof(text), format, &tm);
 	return xstrdup(text);
+}
+
+char *cli_date_show(uint64_t seconds)
+{
+	return date_show(seconds, "%a %b %e %k:%M %Y");
 }
 
 char *cli_duration_show(uint64_t seconds)
@@ -58,7 +64,8 @@ char *cli_property_show(const struct prop_def *def, const char *exact, bool pars
 	case PROP_SHOW_RATIO:
 		return xasprintf("%sx", exact);
 	case PROP_SHOW_DATE:
-		return cli_date_show(n);
+		return strcmp(def->name, "snapshots_changed") == 0 ? date_show(n, "%a %b %e %k:%M:%S %Y")
+								   : cli_date_show(n);
 	default:
 		return xstrdup(exact);
 	}

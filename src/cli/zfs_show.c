@@ -23,12 +23,10 @@ static int hold_add(void *arg, const struct nvlist *item)
 	const char *cells[] = {nvlist_string_or(item, "snapshot", ""), nvlist_string_or(item, "tag", ""), when};
 	struct tm tm;
 
-	if (o->parsable) {
+	if (o->parsable || !localtime_r(&time, &tm))
 		snprintf(when, sizeof(when), "%lld", (long long)time);
-	} else {
-		localtime_r(&time, &tm);
+	else
 		strftime(when, sizeof(when), "%a %b %e %H:%M %Y", &tm);
-	}
 	cli_table_add(o->table, cells);
 	return 0;
 }
