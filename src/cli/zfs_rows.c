@@ -1,6 +1,7 @@
 #include "cli/zfs.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 /* ---- asking ---- */
 
@@ -38,9 +39,18 @@ unsigned zfs_types_parse(const char *text)
 
 struct mount_search {
 	char path[PATH_MAX];
+	dev_t dev;
 	size_t best;
 	char *name;
 };
+
+/* Something else may be mounted in a directory of ours. */
+static bool is_on_device(const char *dir, dev_t dev)
+{
+	struct stat st;
+
+	return stat(dir, &st) == 0 && st.st_dev == dev;
+}
 
 static int mount_match(void *arg, const struct nvlist *item)
 {
@@ -49,7 +59,7 @@ static int mount_match(void *arg, const struct nvlist *item)
 	size_t len = strlen(dir);
 	bool below = strncmp(s->path, dir, len) == 0 && (s->path[len] == 0 || s->path[len] == '/' || len == 1);
 
-	if (!below || len <= s->best)
+	if (!below || len <= s->best || !is_on_device(dir, s->dev))
 		return 0;
 	s->best = len;
 	free(s->name);
@@ -61,13 +71,15 @@ char *zfs_name_of(const char *word)
 {
 	struct mount_search s = {.best = 0};
 	struct err e = ERR_INIT;
+	struct stat st;
 
 	if (word[0] != '/' && strncmp(word, "./", 2) != 0)
 		return xstrdup(word);
-	if (!realpath(word, s.path)) {
+	if (!realpath(word, s.path) || stat(s.path, &st)) {
 		fprintf(stderr, "cannot open '%s': %s\n", word, strerror(errno));
 		return NULL;
 	}
+	s.dev = st.st_dev;
 	if (cli_ask("dataset.mounts", NULL, mount_match, &s, NULL, &e))
 		cli_fail("open", word, &e);
 	else if (!s.name)
