@@ -167,7 +167,7 @@ int zpl_seek(struct znode *zn, uint64_t *offset, bool hole)
 	}
 	rc = dmu_next_offset(zn->dn, &at, hole);
 	if (rc && rc != -ESRCH)
-		return rc;
+		return rc == -ENXIO ? -EIO : rc; /* a device that is gone is not the end of the data */
 	if (rc == -ESRCH || at >= zn->size) {
 		if (!hole)
 			return -ENXIO;

@@ -266,6 +266,19 @@ static void threads_stop(struct fuse_mount *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/*
+ * libfuse frees its copy of the directory's name only when it unmounts. That is left to it only where it will find
+ * nothing to do: after a lazy unmount it would take down what has been mounted at the same place since.
+ */
+static void session_end(struct fuse_mount *m)
+{
+	struct pollfd pfd = {.fd = fuse_session_fd(m->session)};
+
+	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR))
+		fuse_session_unmount(m->session);
+	fuse_session_destroy(m->session); /* closes the descriptor: whoever still has files open gets errors */
+}
+
 int fuse_mount_destroy(struct fuse_mount *m, bool force, struct err *e)
 {
 	int err = 0;
@@ -282,7 +295,7 @@ int fuse_mount_destroy(struct fuse_mount *m, bool force, struct err *e)
 	}
 	threads_stop(m);
 	log_info("unmounted %s from %s", m->zpl->ds->name, m->dir);
-	fuse_session_destroy(m->session); /* closes the descriptor: whoever still has files open gets errors */
+	session_end(m);
 	node_table_free(m);
 	zpl_close(m->zpl);
 	mount_free(m);

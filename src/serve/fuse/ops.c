@@ -287,7 +287,7 @@ static void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, stru
 	else if (whence == SEEK_HOLE || whence == SEEK_DATA)
 		err = zpl_seek(handle_znode(fi), &at, whence == SEEK_HOLE);
 	if (err)
-		fuse_reply_err(req, errno_of(err));
+		fuse_reply_err(req, err == -ENXIO ? ENXIO : errno_of(err)); /* behind the last data or the end */
 	else
 		fuse_reply_lseek(req, (off_t)at);
 }
