@@ -2,6 +2,7 @@
 
 import base64
 import ctypes
+import errno
 import hashlib
 import os
 import stat
@@ -37,7 +38,9 @@ def file_extents(fd, size):
     while at < size:
         try:
             at = os.lseek(fd, at, os.SEEK_DATA)
-        except OSError:
+        except OSError as e:
+            if e.errno != errno.ENXIO:
+                raise
             break
         end = os.lseek(fd, at, os.SEEK_HOLE)
         found.append([at, end])
