@@ -208,37 +208,50 @@ static bool golden_key_load(struct golden *g, const char *root, const json_t *ke
 	return rc == 0;
 }
 
-static bool golden_import(struct golden *g)
+int golden_try_import(struct golden *g, const struct spa_import *args, struct err *e)
 {
 	const char *paths[] = {g->dir};
 	struct spa_search search = {.paths = paths, .npaths = 1};
-	struct spa_import args = {.force = true};
+	struct spa_import all = *args;
 	struct nvlist **found = NULL;
-	struct err e = ERR_INIT;
 	size_t n = 0;
-	int rc = spa_search(&search, &found, &n, &e);
+	int rc = spa_search(&search, &found, &n, e);
 	const char *name = golden_text(json_object_get(g->manifest, "pool"), "name");
 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		if (strcmp(nvlist_string_or(found[i], "name", ""), name) == 0)
-			args.config = found[i];
-	if (rc == 0 && !args.config) {
-		printf("%s: the search finds no pool '%s'\n", g->name, name);
-		rc = -ENOENT;
-	} else if (rc == 0) {
+			all.config = found[i];
+	if (!g->arc)
 		g->arc = arc_create(ARC_BYTES);
-		args.arc = g->arc;
-		rc = spa_import(&args, &g->spa, &e);
-	}
-	if (e.text[0])
-		printf("%s: %s\n", g->name, e.text);
+	all.arc = g->arc;
+	if (rc == 0)
+		rc = all.config ? spa_import(&all, &g->spa, e)
+				: err_set(e, -ENOENT, "the search finds no pool '%s'", name);
 	for (size_t i = 0; i < n; i++)
 		nvlist_destroy(found[i]);
 	free(found);
+	return rc;
+}
+
+int golden_export(struct golden *g, struct err *e)
+{
+	int rc = g->spa ? spa_export(g->spa, e) : 0;
+
+	g->spa = NULL;
+	return rc;
+}
+
+static bool golden_import(struct golden *g)
+{
+	struct err e = ERR_INIT;
+	int rc = golden_try_import(g, &(struct spa_import){.force = true}, &e);
+
+	if (e.text[0])
+		printf("%s: %s\n", g->name, e.text);
 	return rc == 0;
 }
 
-static bool golden_keys_load(struct golden *g)
+bool golden_keys_load(struct golden *g)
 {
 	const char *root, *pool = golden_text(json_object_get(g->manifest, "pool"), "name");
 	json_t *key;
@@ -262,7 +275,7 @@ static char *golden_source(const char *name)
 	return xasprintf("%s/%s", pools ? pools : "../shared/pools", name);
 }
 
-int golden_open(struct golden *g, const char *name)
+int golden_load(struct golden *g, const char *name)
 {
 	autofree char *file = NULL;
 	json_error_t je;
@@ -282,14 +295,28 @@ int golden_open(struct golden *g, const char *name)
 		printf("%s:%d: %s\n", file, je.line, je.text);
 		return 1;
 	}
-	return golden_unpack(g) && golden_import(g) && golden_keys_load(g) ? 0 : 1;
+	return golden_unpack(g) ? 0 : 1;
+}
+
+int golden_open(struct golden *g, const char *name)
+{
+	int rc = golden_load(g, name);
+
+	return rc ? rc : golden_import(g) && golden_keys_load(g) ? 0 : 1;
+}
+
+char *golden_image(const struct golden *g, size_t i)
+{
+	const char *file = golden_text(json_array_get(json_object_get(g->manifest, "images"), i), "file");
+
+	return *file ? xasprintf("%s/%.*s", g->dir, (int)strcspn(file, "."), file) : NULL;
 }
 
 void golden_close(struct golden *g)
 {
 	struct err e = ERR_INIT;
 
-	if (g->spa && spa_export(g->spa, &e))
+	if (golden_export(g, &e))
 		golden_differs(g, "export: %s", e.text);
 	if (g->arc)
 		arc_destroy(g->arc);

@@ -27,6 +27,14 @@ struct golden {
 /* 0, GOLDEN_SKIP (after a word why), or 1 (after the reason). */
 int golden_open(struct golden *g, const char *name);
 void golden_close(struct golden *g);
+/* The same in steps, for who changes the images in between: unpack into g->dir; import as args say (config and arc are
+ * filled in; -ENOENT when the search does not find the pool), e says why not; load the manifest's keys; export. */
+int golden_load(struct golden *g, const char *name);
+int golden_try_import(struct golden *g, const struct spa_import *args, struct err *e);
+bool golden_keys_load(struct golden *g);
+int golden_export(struct golden *g, struct err *e);
+/* Path of image `i` of the manifest. malloc'd; NULL when there is none. */
+char *golden_image(const struct golden *g, size_t i);
 /* Tell one difference; the first hundred are printed. */
 void golden_differs(struct golden *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
