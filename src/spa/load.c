@@ -72,7 +72,8 @@ static void label_choose(struct spa_loader *ld, const struct spa_uberblock *from
 	if (!leaf || !leaf->disk || label_read_all(leaf->disk, label))
 		return;
 	for (unsigned l = 0; l < VDEV_LABELS; l++) {
-		if (!label[l].config || label[l].err || label[l].txg > from->ub.txg)
+		if (!label[l].config || label[l].err || label[l].txg > from->ub.txg ||
+		    spa_label_is_foreign(label[l].config, ld->args->config, leaf))
 			continue;
 		if (!best || label[l].txg > best->txg)
 			best = &label[l];

@@ -9,6 +9,7 @@
 struct collector {
 	struct spa_loader *ld;
 	uint64_t leaf_guid;
+	bool own; /* the ring's label says that it is the pool's */
 	size_t room;
 };
 
@@ -19,15 +20,42 @@ static void uberblock_add(void *arg, unsigned label, unsigned slot, const struct
 
 	for (size_t i = 0; i < ld->nub; i++)
 		if (uberblock_compare(&ld->ub[i].ub, ub) == 0 &&
-		    memcmp(ld->ub[i].ub.rootbp, ub->rootbp, sizeof(ub->rootbp)) == 0)
+		    memcmp(ld->ub[i].ub.rootbp, ub->rootbp, sizeof(ub->rootbp)) == 0) {
+			ld->ub[i].own |= c->own;
 			return;
+		}
 	if (ub->txg == 0 || ld->nub == UBERBLOCKS_MAX)
 		return;
 	if (ld->nub == c->room) {
 		c->room = c->room ? 2 * c->room : 128;
 		ld->ub = xrealloc(ld->ub, c->room * sizeof(*ld->ub));
 	}
-	ld->ub[ld->nub++] = (struct spa_uberblock){*ub, c->leaf_guid};
+	ld->ub[ld->nub++] = (struct spa_uberblock){*ub, c->leaf_guid, c->own};
+}
+
+bool spa_label_is_foreign(const struct nvlist *label, const struct nvlist *pool, const struct vdev *leaf)
+{
+	uint64_t guid;
+
+	return nvlist_u64_or(label, "pool_guid", 0) != nvlist_u64_or(pool, "pool_guid", 0) ||
+	       (nvlist_u64(label, "guid", &guid) == 0 && guid != leaf->guid);
+}
+
+/* A ring under a label that another pool left behind is that pool's. */
+static void leaf_rings_read(struct collector *c, const struct vdev *leaf)
+{
+	struct label label[VDEV_LABELS];
+
+	if (label_read_all(leaf->disk, label))
+		return;
+	c->leaf_guid = leaf->guid;
+	for (unsigned l = 0; l < VDEV_LABELS; l++) {
+		if (label[l].config && spa_label_is_foreign(label[l].config, c->ld->args->config, leaf))
+			continue;
+		c->own = label[l].config != NULL;
+		uberblock_each(leaf->disk, l, leaf->ashift, uberblock_add, c);
+	}
+	label_free_all(label);
 }
 
 static int rings_read(struct collector *c, const struct vdev *vd)
@@ -39,10 +67,30 @@ static int rings_read(struct collector *c, const struct vdev *vd)
 	if (err || !vd->disk || vd->kind == VDEV_DSPARE)
 		return err;
 	err = spa_job_stage(c->ld->job, "reading uberblocks of %s", vd->path);
-	c->leaf_guid = vd->guid;
-	for (unsigned l = 0; l < VDEV_LABELS && !err; l++)
-		uberblock_each(vd->disk, l, vd->ashift, uberblock_add, c);
+	if (!err)
+		leaf_rings_read(c, vd);
 	return err;
+}
+
+/* Uberblocks under labels that cannot be read count when their devices are those of uberblocks known to be the pool's;
+ * when there are none of these, all count. */
+static void strangers_drop(struct spa_loader *ld)
+{
+	size_t own = 0, kept = 0;
+
+	for (size_t i = 0; i < ld->nub; i++)
+		own += ld->ub[i].own;
+	for (size_t i = 0; own && i < ld->nub; i++)
+		for (size_t k = 0; k < ld->nub; k++)
+			if (ld->ub[k].own && ld->ub[k].ub.guid_sum == ld->ub[i].ub.guid_sum) {
+				ld->ub[i].known = true;
+				break;
+			}
+	for (size_t i = 0; own && i < ld->nub; i++)
+		if (ld->ub[i].known)
+			ld->ub[kept++] = ld->ub[i];
+	if (own)
+		ld->nub = kept;
 }
 
 static int newest_first(const void *a, const void *b)
@@ -57,6 +105,7 @@ int spa_uberblocks_collect(struct spa_loader *ld, struct err *e)
 
 	if (err)
 		return err_set(e, err, "interrupted");
+	strangers_drop(ld);
 	if (ld->nub == 0)
 		return err_set(e, -ENXIO, "no valid uberblock on any device: the pool is damaged or not of this kind");
 	qsort(ld->ub, ld->nub, sizeof(*ld->ub), newest_first);

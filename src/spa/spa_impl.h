@@ -29,6 +29,8 @@
 struct spa_uberblock {
 	struct uberblock ub;
 	uint64_t leaf_guid;
+	bool own;   /* lies under a label of this pool */
+	bool known; /* has the devices of one that does */
 };
 
 /* Sums over the top-levels of one allocation class (01-pool.md 11). */
@@ -115,6 +117,8 @@ struct spa *spa_create(void);
 void spa_destroy(struct spa *spa);
 
 /* --- rewind.c, reuse.c --- */
+/* The label of another pool or device, left behind on this leaf. */
+bool spa_label_is_foreign(const struct nvlist *label, const struct nvlist *pool, const struct vdev *leaf);
 int spa_uberblocks_collect(struct spa_loader *ld, struct err *e);
 int spa_checkpoint_read(struct objset *mos, struct uberblock *out);
 /* Ranges that were allocated at txg and have been given to something else since, as a note of the pool. */
