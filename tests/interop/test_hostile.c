@@ -25,6 +25,7 @@ struct hostile {
 	unsigned rarity; /* one block in so many */
 	int type, level; /* only these; -1: any */
 	atomic_uint changed;
+	atomic_uint *seen;    /* blocks that passed, by type */
 	pthread_mutex_t lock; /* guards kept; innermost */
 	struct kept {
 		uint8_t *data;
@@ -191,6 +192,8 @@ static void intercepted(struct zio_read *zr, int err, struct buf *buf)
 	if (!err && buf && buf->size >= 16 && !(zr->flags & ZIO_NO_DATA)) {
 		if (bp_type(&zr->bp) != 19 && bp_type(&zr->bp) != 23)
 			block_keep(buf->data, buf->size, seed >> 20);
+		if (hostile.seen)
+			atomic_fetch_add(&hostile.seen[bp_type(&zr->bp)], 1);
 		if (is_target(&zr->bp, seed)) {
 			block_change(buf->data, buf->size, seed);
 			atomic_fetch_add(&hostile.changed, 1);
@@ -217,21 +220,33 @@ void __wrap_zio_read(struct zio_pool *zp, struct zio_read *r)
 }
 
 /* --- rounds --- */
-static void round_begin(uint64_t seed)
-{
-	/* what holds the most structure: directories, packed lists, bpobjs, space maps, dnodes, object sets, dirs, ...
-	 */
-	static const int types[] = {-1, 1,  2,  3,  5,  7,  8,  10, 10, 11, 14, 15,  16,  17,  18, 20,
-				    20, 21, 22, 24, 26, 27, 29, 44, 45, 47, 60, 196, 198, 224, 228};
-	static const unsigned rarities[] = {1, 2, 3, 6, 12, 40};
-	uint64_t rnd = seed;
+#define TYPES 256
+struct target {
+	struct golden g;
+	atomic_uint seen[TYPES]; /* when nothing was changed yet */
+};
 
+/* A type that the pool has, and a few of its blocks; or a few of all. */
+static void round_begin(const struct target *t, uint64_t seed)
+{
+	uint64_t rnd = seed;
+	unsigned count = 0, total = 0, have = 0, pick;
+
+	for (unsigned i = 0; i < TYPES; i++) {
+		have += t->seen[i] > 0;
+		total += t->seen[i];
+	}
 	hostile.seed = random_next(&rnd);
-	hostile.type = random_next(&rnd) % 3 ? types[random_next(&rnd) % ARRAY_LEN(types)] : -1;
-	hostile.level = random_next(&rnd) % 4 ? -1 : (int)(random_next(&rnd) % 3);
-	hostile.rarity = rarities[random_next(&rnd) % ARRAY_LEN(rarities)];
-	if (hostile.type < 0)
-		hostile.rarity *= 8;
+	hostile.type = -1;
+	hostile.level = -1;
+	if (have && random_next(&rnd) % 5) {
+		pick = (unsigned)(random_next(&rnd) % have);
+		for (unsigned i = 0; i < TYPES; i++)
+			if (t->seen[i] && pick-- == 0)
+				hostile.type = (int)i;
+	}
+	count = hostile.type < 0 ? total : t->seen[hostile.type];
+	hostile.rarity = MAX(1, count / (1 + (unsigned)(random_next(&rnd) % 24)));
 	atomic_store(&hostile.changed, 0);
 }
 
@@ -240,17 +255,21 @@ struct totals {
 	struct look seen;
 };
 
-static void round_run(struct golden *g, uint64_t seed, struct totals *t)
+static void round_run(struct target *target, uint64_t seed, bool first, struct totals *t)
 {
-	/* the import is left whole in every second round, so that what lies behind it is reached */
-	bool early = random_next(&(uint64_t){seed}) % 4 == 0;
+	struct golden *g = &target->g;
+	/* the import is left whole in most rounds, so that what lies behind it is reached */
+	bool early = !first && random_next(&(uint64_t){seed}) % 4 == 0;
 	struct look l = {.nodes_left = 400, .blocks_left = 4000};
 	struct err e = ERR_INIT;
 	char what[100];
 
 	snprintf(what, sizeof(what), "%s, seed %" PRIu64, g->name, seed);
 	watch(ROUND_SECONDS, what);
-	round_begin(seed);
+	round_begin(target, seed);
+	hostile.seen = first ? target->seen : NULL;
+	if (first)
+		hostile.rarity = UINT32_MAX;
 	hostile.on = early;
 	t->rounds++;
 	if (golden_try_import(g, &(struct spa_import){.force = true, .rewind = seed % 2}, &e) == 0) {
@@ -280,7 +299,7 @@ static void round_run(struct golden *g, uint64_t seed, struct totals *t)
 
 int main(int argc, char **argv)
 {
-	struct golden *pool = xcalloc((size_t)argc, sizeof(*pool));
+	struct target *pool = xcalloc((size_t)argc, sizeof(*pool));
 	struct totals t = {0};
 	unsigned differences = 0;
 	uint64_t seed = test_seed();
@@ -288,17 +307,16 @@ int main(int argc, char **argv)
 	int rc = argc < 2;
 
 	for (int i = 1; i < argc && rc == 0; i++)
-		rc = golden_load(&pool[i], argv[i]);
+		rc = golden_load(&pool[i].g, argv[i]);
 	log_init(LOG_LEVEL_ERROR);
+	for (int i = 1; i < argc && rc == 0; i++)
+		round_run(&pool[i], 0, true, &t);
 	end = time(NULL) + test_seconds();
-	while (rc == 0 && time(NULL) < end) {
-		for (int i = 1; i < argc; i++)
-			round_run(&pool[i], seed, &t);
-		seed++;
-	}
+	for (; rc == 0 && time(NULL) < end; seed++)
+		round_run(&pool[1 + seed % (unsigned)(argc - 1)], seed, false, &t);
 	for (int i = 1; i < argc; i++) {
-		golden_close(&pool[i]);
-		differences += pool[i].differences;
+		golden_close(&pool[i].g);
+		differences += pool[i].g.differences;
 	}
 	for (unsigned i = 0; i < KEPT; i++)
 		free(hostile.kept[i].data);

@@ -298,7 +298,8 @@ static inline void tp_dnode(struct testpool *tp, uint8_t phys[512], unsigned typ
 }
 
 /* Objects 1 .. n from their slots; slot 0 is left empty. */
-static inline struct bp tp_objset(struct testpool *tp, uint8_t (*slot)[512], unsigned n, size_t header_size)
+static inline struct bp tp_objset_of(struct testpool *tp, uint8_t (*slot)[512], unsigned n, size_t header_size,
+				     enum objset_type type)
 {
 	unsigned nblocks = (n + 1 + TP_SLOTS - 1) / TP_SLOTS;
 	autofree struct bp *l0 = xcalloc(nblocks, sizeof(*l0));
@@ -320,8 +321,13 @@ static inline struct bp tp_objset(struct testpool *tp, uint8_t (*slot)[512], uns
 			l0[b] = tp_write(tp, block, TP_SLOTS * 512, TP_DNODE, 0);
 	}
 	tp_dnode(tp, h, TP_DNODE, l0, nblocks, TP_SLOTS * 512, 12, 1);
-	tp_store64(tp, h + 704, OBJSET_ZFS);
+	tp_store64(tp, h + 704, type);
 	return tp_write(tp, h, header_size, TP_OBJSET, 0);
+}
+
+static inline struct bp tp_objset(struct testpool *tp, uint8_t (*slot)[512], unsigned n, size_t header_size)
+{
+	return tp_objset_of(tp, slot, n, header_size, OBJSET_ZFS);
 }
 
 #endif
