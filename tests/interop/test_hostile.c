@@ -174,13 +174,19 @@ static void block_change(uint8_t *p, size_t size, uint64_t rnd)
 		change[random_next(&rnd) % ARRAY_LEN(change)](p, size, &rnd);
 }
 
+/* What files and volumes hold means nothing to the engine. */
+static bool is_plain_data(const struct bp *bp)
+{
+	return bp_level(bp) == 0 && (bp_type(bp) == 19 || bp_type(bp) == 23);
+}
+
 static bool is_target(const struct bp *bp, uint64_t seed)
 {
 	if (hostile.type >= 0 && bp_type(bp) != (unsigned)hostile.type)
 		return false;
 	if (hostile.level >= 0 && bp_level(bp) != (unsigned)hostile.level)
 		return false;
-	return seed % hostile.rarity == 0;
+	return seed % hostile.rarity == 0 && !is_plain_data(bp);
 }
 
 static void intercepted(struct zio_read *zr, int err, struct buf *buf)
@@ -190,9 +196,9 @@ static void intercepted(struct zio_read *zr, int err, struct buf *buf)
 	uint64_t seed = block_seed(&zr->bp) >> 8;
 
 	if (!err && buf && buf->size >= 16 && !(zr->flags & ZIO_NO_DATA)) {
-		if (bp_type(&zr->bp) != 19 && bp_type(&zr->bp) != 23)
+		if (!is_plain_data(&zr->bp))
 			block_keep(buf->data, buf->size, seed >> 20);
-		if (hostile.seen)
+		if (hostile.seen && !is_plain_data(&zr->bp))
 			atomic_fetch_add(&hostile.seen[bp_type(&zr->bp)], 1);
 		if (is_target(&zr->bp, seed)) {
 			block_change(buf->data, buf->size, seed);
@@ -246,7 +252,7 @@ static void round_begin(const struct target *t, uint64_t seed)
 				hostile.type = (int)i;
 	}
 	count = hostile.type < 0 ? total : t->seen[hostile.type];
-	hostile.rarity = MAX(1, count / (1 + (unsigned)(random_next(&rnd) % 24)));
+	hostile.rarity = count / (1 + (unsigned)(random_next(&rnd) % 24)) + 1;
 	atomic_store(&hostile.changed, 0);
 }
 
