@@ -317,6 +317,7 @@ static int dest_target(struct extract *x, const struct dest *d, struct source *s
 	to->dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	to->name = *name;
 	to->fd = -1;
+	to->merge = !into && d->isempty;
 	if (to->dirfd >= 0)
 		return 0;
 	extract_failed(x, dir, "%s", strerror(errno));
@@ -325,7 +326,7 @@ static int dest_target(struct extract *x, const struct dest *d, struct source *s
 
 static void source_extract(struct extract *x, const struct dest *d, struct source *s)
 {
-	struct extract_target to = {-1, NULL, d->stream, d->device ? SINK_DEVICE : SINK_STREAM};
+	struct extract_target to = {-1, NULL, d->stream, d->device ? SINK_DEVICE : SINK_STREAM, false};
 	autofree char *name = NULL;
 
 	if (d->stream < 0 && !x->o.dry) {

@@ -100,7 +100,7 @@ bool pump_is_dead(struct pump *p);
 /* ---- extract_tree.c ---- */
 
 /*
- * A data set, or what is at `path` in it, becomes `name` in dirfd. merge: an existing directory is taken as it is.
+ * A data set, or what is at `path` in it, becomes `name` in dirfd. merge: an existing directory is used.
  * fd >= 0: goes to that open stream or device instead.
  */
 struct extract_target {
@@ -108,6 +108,7 @@ struct extract_target {
 	const char *name;
 	int fd;
 	enum extract_sink sink;
+	bool merge;
 };
 int extract_dataset(struct extract *x, struct dsl_dataset *ds, const char *path, const struct extract_target *to);
 

@@ -10,7 +10,7 @@
 #include "cli/extract.h"
 
 #define PUMP_CHUNK  (1u << 20)  /* bytes of one read, unless blocks are larger */
-#define PUMP_WINDOW (48u << 20) /* bytes in flight or waiting to be written */
+#define PUMP_WINDOW (32u << 20) /* bytes in flight or waiting to be written */
 #define PUMP_ITEMS  512         /* things queued: bounds open files */
 #define PUMP_IOV    64
 #define PUMP_ZEROS  (1u << 18)

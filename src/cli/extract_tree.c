@@ -228,7 +228,7 @@ static bool name_is_sane(const char *name)
 
 static void entry_extract(struct walk *w, int dirfd, const struct zpl_dirent *de)
 {
-	struct extract_target to = {dirfd, de->name, -1, SINK_FILE};
+	struct extract_target to = {dirfd, de->name, -1, SINK_FILE, false};
 	struct err e = ERR_INIT;
 	struct place back = walk_enter(w, de->name);
 	struct znode *zn;
@@ -463,7 +463,7 @@ static int child_extract(void *arg, struct dsl_dir *dir)
 {
 	struct child_walk *c = arg;
 	struct extract_target to = {c->dirfd, strrchr(dir->name, '/') ? strrchr(dir->name, '/') + 1 : dir->name, -1,
-				    SINK_FILE};
+				    SINK_FILE, true};
 	const char *snap = c->w->ds->snapname;
 	autofree char *name = snap ? xasprintf("%s@%s", dir->name, snap) : xstrdup(dir->name);
 	struct err e = ERR_INIT;
@@ -492,5 +492,5 @@ static void children_extract(struct walk *w, int dirfd)
 
 int extract_dataset(struct extract *x, struct dsl_dataset *ds, const char *path, const struct extract_target *to)
 {
-	return dataset_extract(x, ds, path, to, false);
+	return dataset_extract(x, ds, path, to, to->merge);
 }

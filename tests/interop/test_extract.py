@@ -277,6 +277,18 @@ class Extract(unittest.TestCase):
         self.assertEqual(sha256(os.path.join(out, os.path.basename(f['path']))), f['sha256'])
         self.assertEqual(len(os.listdir(out)), 2)
 
+    def test_an_empty_directory_is_filled_a_full_one_refused(self):
+        pool = Pool.get('single')
+        out = os.path.join(self.out, 'x')
+        os.mkdir(out)
+        self.run_ok('-d', pool.dir, pool.name, out, codes=(0, 1))
+        n = len(os.listdir(out))
+        self.assertGreater(n, 1)
+        r = self.run_ok('-d', pool.dir, pool.name, out, codes=(1,))
+        self.assertIn(b'-f', r.stderr)
+        self.run_ok('-f', '-d', pool.dir, pool.name, out, codes=(0, 1))
+        self.assertEqual(len(os.listdir(out)), n)
+
     def test_missing_things_are_told(self):
         pool = Pool.get('single')
         for source in ('nosuchpool/x', pool.name + '/nosuchfs', pool.name + ':no/such/file'):
