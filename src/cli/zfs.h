@@ -71,7 +71,7 @@ void zfs_rows_sort(struct zfs_rows *rows, const struct zfs_sort_key *keys, size_
 /* Native property or alias, or a user property, userused@..., written@...: its full name, NULL when there is no such
  * one. */
 const char *zfs_property_name(const char *word);
-/* Splits "a,b" into full names appended to the array; "all" adds every native one that is not hidden. Prints and
+/* Splits "a,b" into full names appended to the array; "all" alone is every native one that is not hidden. Prints and
  * returns CLI_USAGE for unknown ones. */
 struct zfs_names {
 	char **name;

@@ -9,7 +9,7 @@ static const char *const field_headers[FIELD_COUNT] = {"NAME", "PROPERTY", "VALU
 static const char *const source_names[] = {"local", "default", "inherited", "received", "temporary", "none"};
 
 struct get_options {
-	bool recursive, has_depth, scripted, parsable, json, json_int, all;
+	bool recursive, has_depth, scripted, parsable, json, json_int, all, has_types;
 	uint64_t depth;
 	unsigned types, sources; /* sources: bit per source_names */
 	enum field field[FIELD_COUNT];
@@ -84,6 +84,7 @@ static int option_take(struct get_options *o, int opt)
 		return sources_parse(o, optarg);
 	case 't':
 		o->types = zfs_types_parse(optarg);
+		o->has_types = true;
 		return o->types ? 0 : cli_usage("zfs", zfs_commands, "get", "invalid type '%s'", optarg);
 	default:
 		return cli_usage("zfs", zfs_commands, "get", NULL);
@@ -131,6 +132,7 @@ struct line {
 struct output {
 	const struct get_options *o;
 	struct cli_table *table;
+	size_t lines;           /* none: no header either */
 	struct cli_json *props; /* of the present data set */
 };
 
@@ -155,6 +157,7 @@ static void line_add(struct output *out, const struct line *l)
 	for (size_t i = 0; i < out->o->nfields; i++)
 		cells[i] = all[out->o->field[i]];
 	cli_table_add(out->table, cells);
+	out->lines++;
 }
 
 static void property_add(struct output *out, const struct zfs_row *r, const char *property)
@@ -193,7 +196,8 @@ static void rows_print(const struct get_options *o, const struct zfs_rows *rows)
 	out.table = cli_table_create(headers, NULL, o->nfields, o->scripted);
 	for (size_t r = 0; r < rows->n; r++)
 		row_add(&out, &rows->row[r]);
-	cli_table_print(out.table, stdout);
+	if (out.lines)
+		cli_table_print(out.table, stdout);
 	cli_table_destroy(out.table);
 }
 
@@ -230,7 +234,7 @@ int zfs_get(int argc, char **argv)
 		if (o.has_depth)
 			q.depth = o.depth;
 		else if (q.nnames && !o.recursive)
-			q.depth = 0;
+			q.depth = o.has_types && (o.types & (DSL_SNAPSHOT | DSL_BOOKMARK)) ? 1 : 0;
 		err = zfs_rows_get(&q, &rows);
 	}
 	if (!err) {

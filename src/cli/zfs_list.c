@@ -33,6 +33,8 @@ static int columns_parse(struct list_options *o, const char *text)
 	static const char space[] =
 	    "name,available,used,usedbysnapshots,usedbydataset,usedbyrefreservation,usedbychildren";
 
+	if (strcmp(text, "all") == 0 && zfs_property_list("name", &o->columns))
+		return CLI_USAGE;
 	return zfs_property_list(strcmp(text, "space") == 0 ? space : text, &o->columns);
 }
 

@@ -112,7 +112,8 @@ int zfs_mount(int argc, char **argv)
 		return cli_fail("mount", name ? name : "all file systems", &e);
 	if (failures_print(result))
 		failed = CLI_ERROR;
-	return verbose && !failed ? mounts_list(false) : failed;
+	/* a single file system has no progress to tell of */
+	return verbose && (all || recursive) && !failed ? mounts_list(false) : failed;
 }
 
 /* ---- unmount ---- */

@@ -338,7 +338,7 @@ int zfs_property_list(const char *text, struct zfs_names *out)
 	for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
 		const char *name = zfs_property_name(w);
 
-		if (strcmp(w, "all") == 0) {
+		if (strcmp(text, "all") == 0) {
 			for (size_t i = 0; i < dsl_prop_table_len; i++)
 				if (!dsl_prop_table[i].hidden)
 					names_add(out, dsl_prop_table[i].name);

@@ -232,7 +232,7 @@ static void level_print(const char *name, const struct nvlist *level)
 	struct nvlist *const *grants, *sets;
 	size_t n;
 
-	printf("---- Permissions on %s %.*s\n", name, (int)MAX(0, 59 - (int)strlen(name)),
+	printf("---- Permissions on %s %.*s\n", name, (int)MAX(0, 49 - (int)strlen(name)),
 	       "-----------------------------------------------------------");
 	if (nvlist_list(level, "sets", &sets) == 0)
 		sets_print(sets);

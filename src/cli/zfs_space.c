@@ -175,7 +175,9 @@ static int compare_field(const struct owner *a, const struct owner *b, enum fiel
 {
 	if (f == FIELD_TYPE)
 		return strcmp(a->type, b->type);
-	if (f == FIELD_NAME && a->is_number && b->is_number && a->id != b->id)
+	if (f == FIELD_NAME && a->is_number != b->is_number)
+		return a->is_number ? 1 : -1; /* ids that have no name come after those that have one */
+	if (f == FIELD_NAME && a->is_number && a->id != b->id)
 		return a->id < b->id ? -1 : 1;
 	if (f == FIELD_NAME)
 		return strcmp(a->name, b->name);
@@ -238,18 +240,33 @@ static void owners_print(const struct space_options *o)
 	cli_table_destroy(t);
 }
 
-static int space_ask(struct space_options *o, const char *word)
+static int space_ask_of(struct space_options *o, const char *name, enum zpl_who who)
 {
 	autonv struct nvlist *args = nvlist_create();
-	autofree char *name = zfs_name_of(word);
 	struct err e = ERR_INIT;
+
+	o->who = who;
+	nvlist_add_string(args, "name", name);
+	nvlist_add_u64(args, "who", who);
+	return cli_ask("dataset.space", args, owner_collect, o, NULL, &e) ? cli_fail("get used/quota for", name, &e)
+									  : CLI_OK;
+}
+
+/* The types say whether users or groups are shown, whichever command was called. */
+static int space_ask(struct space_options *o, const char *word)
+{
+	autofree char *name = zfs_name_of(word);
+	int err = 0;
 
 	if (!name)
 		return CLI_ERROR;
-	nvlist_add_string(args, "name", name);
-	nvlist_add_u64(args, "who", o->who);
-	return cli_ask("dataset.space", args, owner_collect, o, NULL, &e) ? cli_fail("get used/quota for", name, &e)
-									  : CLI_OK;
+	if (o->who == ZPL_PROJECT)
+		return space_ask_of(o, name, ZPL_PROJECT);
+	if (o->types & (TYPE_POSIXUSER | TYPE_SMBUSER))
+		err = space_ask_of(o, name, ZPL_USER);
+	if (!err && (o->types & (TYPE_POSIXGROUP | TYPE_SMBGROUP)))
+		err = space_ask_of(o, name, ZPL_GROUP);
+	return err;
 }
 
 int zfs_space(int argc, char **argv)
@@ -257,9 +274,10 @@ int zfs_space(int argc, char **argv)
 	struct space_options o = {.who = argv[0][0] == 'u' ? ZPL_USER : argv[0][0] == 'g' ? ZPL_GROUP : ZPL_PROJECT};
 	int opt, err;
 
-	o.types = 15;
-	fields_parse(&o, o.who == ZPL_PROJECT ? "name,used,quota,objused,objquota"
-					      : "type,name,used,quota,objused,objquota");
+	o.types = o.who == ZPL_USER    ? TYPE_POSIXUSER | TYPE_SMBUSER
+		  : o.who == ZPL_GROUP ? TYPE_POSIXGROUP | TYPE_SMBGROUP
+				       : 15;
+	fields_parse(&o, "type,name,used,quota,objused,objquota");
 	while ((opt = getopt(argc, argv, "Hpnio:s:S:t:")) != -1)
 		if (!option_take(&o, opt))
 			return cli_usage("zfs", zfs_commands, argv[0], opt == '?' ? NULL : "invalid field or type '%s'",

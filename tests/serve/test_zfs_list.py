@@ -107,6 +107,7 @@ def test_columns(t):
     eq(t.zfs('list', '-H', '-o', 'name,test:colour,no:such', 'past/work', 'past').rows(),
        [['past', '-', '-'], ['past/work', 'blue', '-']])
     contains(t.zfs('list', '-o', 'test:colour', 'past').out, 'TEST:COLOUR')
+    check(t.zfs('list', '-o', 'all', 'past').out.startswith('NAME  TYPE        CREATION'))
     eq(t.zfs('list', '-H', '-t', 'snapshot', 'past/work@s13').out, 'past/work@s13\t222K\t-\t1.38M\t-\n')
     eq(t.zfs('list', '-H', '-t', 'bookmark', '-r', 'past').rows()[0], ['past/work#mark10', '-', '-', '1.37M', '-'])
 
@@ -145,7 +146,7 @@ def test_get(t):
     rows = t.zfs('get', '-r', '-H', '-s', 'inherited', 'compression', 'forest').rows()
     check(rows and all(r[2:] == ['lz4', 'inherited from forest'] for r in rows))
     eq(t.zfs('get', '-H', 'volsize,name', 'past').rows(), [['past', 'volsize', '-', '-'], ['past', 'name', 'past', '-']])
-    eq([r[0] for r in t.zfs('get', '-H', '-t', 'snapshot', '-d', '1', 'used', 'past/work').rows()],
+    eq([r[0] for r in t.zfs('get', '-H', '-t', 'snapshot', 'used', 'past/work').rows()],
        [n for n, in t.zfs('list', '-H', '-o', 'name', '-t', 'snapshot', 'past/work').rows()])
     eq(t.zfs('get', '-Hp', 'userused@0,userquota@0', 'past/work').rows()[0][0:2], ['past/work', 'userused@0'])
     eq(t.zfs('get', '-H', 'test:colour', 'past/work', 'past').rows(),
@@ -200,12 +201,15 @@ def test_errors(t):
     for argv in (['list', '-o', 'bogus'], ['list', '-s', 'bogus'], ['list', '-t', 'bogus'], ['list', '-d', 'x'],
                  ['list', '-d', '-1'], ['list', '-q'], ['list', '--json-int'], ['list', '-j', '-H'], ['get'],
                  ['get', 'bogus'], ['get', '-o', 'bogus', 'used'], ['get', '-s', 'bogus', 'used'],
-                 ['get', '-t', 'bogus', 'used'], ['get', '--json-int', 'used'], ['bogus'], []):
+                 ['get', '-t', 'bogus', 'used'], ['get', '--json-int', 'used'], ['get', 'used,all'], ['bogus'], []):
         r = t.zfs(*argv, code=2)
         eq(r.out, '')
         check(r.err, argv)
-    eq(t.zfs('list', '-t', 'vol', 'past').err, 'no datasets available\n')
-    eq((t.zfs('list', '-H', '-t', 'vol', 'past').err), '')
+    for argv in (['vol', 'past'], ['fs', 'past/work@s13']):
+        contains(t.zfs('list', '-t', *argv, code=1).err, 'not applicable')
+    eq(t.zfs('list', '-r', '-t', 'vol', 'past').err, 'no datasets available\n')
+    eq(t.zfs('list', '-H', '-r', '-t', 'vol', 'past').err, '')
+    eq(t.zfs('get', '-s', 'received', 'all', 'past').out, '')
 
 
 def test_help_and_version(t):

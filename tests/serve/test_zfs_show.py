@@ -37,7 +37,10 @@ def test_space_forms(t):
     eq(t.zfs('userspace', '-Hn', '-S', 'name', '-o', 'name', 'ration/q').lines(), names[::-1])
     eq(t.zfs('userspace', '-Hn', '-s', 'used', '-o', 'name', 'ration/q').lines(), names[1:] + names[:1])
     eq(t.zfs('userspace', '-Hn', '-S', 'quota', '-o', 'name', 'ration/q').lines(), ['1001', '1002', '0', '3000000000'])
-    eq(t.zfs('userspace', '-H', '-o', 'name', 'ration/q').lines()[-1:], ['root'])
+    # what has a name comes first
+    eq(t.zfs('userspace', '-H', '-o', 'name', 'ration/q').lines()[-1:], ['3000000000'])
+    eq(t.zfs('userspace', '-Hn', '-t', 'posixgroup', 'ration/q').out, t.zfs('groupspace', '-Hn', 'ration/q').out)
+    contains(t.zfs('projectspace', 'ration/q').out, 'TYPE     NAME   USED  QUOTA  OBJUSED  OBJQUOTA\nProject  0 ')
     eq(t.zfs('userspace', '-H', '-t', 'smbuser', 'ration/q').out, '')
     eq(t.zfs('groupspace', '-Hnp', '-o', 'name,objquota', 'ration/q').rows(),
        [['0', '0'], ['50', '0'], ['51', '77'], ['54', '0']])
@@ -104,7 +107,7 @@ def test_allow(t):
     out = t.zfs('allow', 'forest/w1').out
     sections = re.findall(r'^---- Permissions on (\S+) -+$', out, re.M)
     eq(sections, ['forest/w1', 'forest'])
-    check(all(len(line) == 80 for line in out.splitlines() if line.startswith('----')), out)
+    check(all(len(line) == 70 for line in out.splitlines() if line.startswith('----')), out)
     for part in ('\n\tuser ', ' create,mount,snapshot\n', '\n\tgroup staff send\n', 'Permission sets:\n\t@ops destroy,hold\n',
                  'Local+Descendent permissions:\n'):
         contains(out, part)

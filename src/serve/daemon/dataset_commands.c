@@ -149,6 +149,18 @@ static int list_bookmark_named(struct listing *l, struct dsl_pool *dp, const cha
 	return err || s.found ? err : err_set(e, -ENOENT, "dataset does not exist");
 }
 
+/* What is named itself, and nothing below it, must be of the types that are asked for. */
+static int type_check(const struct listing *l, struct dsl_dataset *ds, uint64_t depth, struct err *e)
+{
+	unsigned type;
+
+	if ((depth && !ds->is_snapshot) || dsl_dataset_type(ds, &type))
+		return 0; /* what cannot be read the listing tells */
+	if (l->types & (type & DSL_SNAPSHOT ? DSL_SNAPSHOT : type))
+		return 0;
+	return err_set(e, -EINVAL, "operation not applicable to datasets of this type");
+}
+
 static int list_named(struct listing *l, struct dsl_pool *dp, const char *name, uint64_t depth, struct err *e)
 {
 	struct tree_walk w = {l, depth};
@@ -160,9 +172,10 @@ static int list_named(struct listing *l, struct dsl_pool *dp, const char *name, 
 	err = dsl_dataset_hold(dp, name, &ds, e);
 	if (err)
 		return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
-	if (ds->is_snapshot)
+	err = type_check(l, ds, depth, e);
+	if (!err && ds->is_snapshot)
 		err = list_dataset(l, ds);
-	else
+	else if (!err)
 		err = list_tree(&w, ds->dir);
 	dsl_dataset_release(ds);
 	return err;
