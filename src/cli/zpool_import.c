@@ -33,7 +33,7 @@ static void listing_print(const struct nvlist *config)
 	       nvlist_u64_or(config, "state", 0) == 2 ? " (DESTROYED)" : "");
 	zpool_listing_reason_print(config, stdout);
 	if (error)
-		printf("  error: %s\n", error);
+		printf("  error: %.*s\n", (int)strcspn(error, "\n"), error);
 	if (comment)
 		printf("comment: %s\n", comment);
 	if (nvlist_strings(config, "notes", &notes, &n) == 0)

@@ -293,18 +293,35 @@ static void status_take(struct nvlist *config, struct nvlist *status)
 	}
 }
 
+/* Where labels promised a pool that can be read. */
+static void failure_take(struct nvlist *config, int err, const struct err *e)
+{
+	const char *health = nvlist_string_or(config, "health", ""), *text = strstr(e->text, "': ");
+
+	if (strcmp(health, "ONLINE") != 0 && strcmp(health, "DEGRADED") != 0)
+		return;
+	nvlist_add_string(config, "error", text ? text + 3 : err_words(err));
+	if (err == -ENOTSUP || is_foreign(config))
+		return;
+	nvlist_add_string(config, "health", "FAULTED");
+	spa_reason_add(config, "corrupt-pool");
+}
+
 int spa_config_try(struct nvlist *config, struct arc *arc, bool (*progress)(void *arg, const char *stage), void *arg)
 {
-	struct spa_import args = {
-	    .config = config, .trial = true, .arc = arc, .progress = progress, .progress_arg = arg};
+	struct spa_import args = {.config = config,
+				  .trial = true,
+				  .missing_log = true,
+				  .arc = arc,
+				  .progress = progress,
+				  .progress_arg = arg};
 	autonv struct nvlist *status = NULL;
 	struct err e = ERR_INIT;
 	struct spa *spa;
 	int err = spa_import(&args, &spa, &e);
 
 	if (err) {
-		if (e.text[0])
-			nvlist_add_string(config, "error", e.text);
+		failure_take(config, err, &e);
 		return err == -EINTR ? err : 0;
 	}
 	if (spa_status(spa, false, &status) == 0)

@@ -5,6 +5,7 @@
 #include <mntent.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -141,9 +142,10 @@ static bool mount_is_ours(const char *path)
 
 static void dead_mounts_clear(const char *path)
 {
-	struct stat st;
+	struct statfs fs;
 
-	while (stat(path, &st) && errno == ENOTCONN && mount_is_ours(path)) {
+	/* Not stat: the kernel may still answer that by itself. */
+	while (statfs(path, &fs) && errno == ENOTCONN && mount_is_ours(path)) {
 		log_info("taking down what a daemon that is gone left mounted at %s", path);
 		if (fuse_unmount_dead(path))
 			return;

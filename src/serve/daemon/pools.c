@@ -188,7 +188,7 @@ static int pool_begin_export(struct tarn_daemon *d, const char *name, struct poo
 
 	p = pool_find_locked(d, name, strlen(name));
 	if (!p || !p->spa)
-		return err_set(e, -ENOENT, "no such pool '%s'", name);
+		return err_set(e, -ENOENT, "no such pool");
 	if (p->exporting)
 		return err_set(e, -EBUSY, "pool '%s' is already being exported", name);
 	p->exporting = true; /* no new holds from here on */
