@@ -350,10 +350,12 @@ static int conn_parse(struct nbd_conn *c)
 	int r = 1;
 
 	while (r > 0) {
-		size_t n = MIN(c->discard, c->in_len);
+		size_t n;
 
+		/* Until then an option may still run elsewhere, with the buffer its own. */
 		if (!conn_wants_input(c))
 			return 1;
+		n = MIN(c->discard, c->in_len);
 		conn_consume(c, n);
 		c->discard -= n;
 		r = c->in_len > 0 ? c->step(c) : 0;
