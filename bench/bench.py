@@ -91,13 +91,17 @@ def in_turn(*things):
     return [statistics.median(t) for t in taken]
 
 
+def fio(*words):
+    """MiB/s of one reading job; engines may talk before the report."""
+    out = run("fio", "--readonly", "--rw=read", "--output-format=json", *words)
+    return json.loads(out[out.index("{\n"):])["jobs"][0]["read"]["bw_bytes"] / (1 << 20)
+
+
 def rate_of_device(path, size):
     """MiB/s of fio reading the device file past the page cache, one request of 1 MiB after the other."""
     need("fio")
     cool(path)
-    out = run("fio", "--name=device", f"--filename={path}", "--readonly", "--rw=read", "--bs=1M", "--direct=1",
-              f"--size={size}", "--output-format=json")
-    return json.loads(out)["jobs"][0]["read"]["bw_bytes"] / (1 << 20)
+    return fio("--name=device", f"--filename={path}", "--bs=1M", "--direct=1", f"--size={size}")
 
 
 def tell(name, ratio, promised, detail, at_least=True):
@@ -138,9 +142,7 @@ def extract_to_null(pool):
 
 
 def fio_nbd(uri):
-    out = run("fio", "--name=nbd", "--ioengine=nbd", f"--uri={uri}", "--rw=read", "--bs=128k", "--iodepth=16",
-              f"--size={2 * GIB}", "--output-format=json")
-    return json.loads(out)["jobs"][0]["read"]["bw_bytes"] / (1 << 20)
+    return fio("--name=nbd", "--ioengine=nbd", f"--uri={uri}", "--bs=128k", "--iodepth=16", f"--size={2 * GIB}")
 
 
 def read_through_nbd():
@@ -184,7 +186,7 @@ def verify(pool):
 
     def theirs():
         cool(path)
-        return timed(os.path.join(ZDB, "zdb"), "-e", "-p", folder, "-bcc", pool)
+        return timed(os.path.join(ZDB, "zdb"), "-e", "-p", folder, "-bcc", pool, stderr=subprocess.DEVNULL)
 
     theirs, ours = in_turn(theirs, ours)
     tell(f"verify {pool} (zdb -bcc)", theirs / ours, 1.0, f"{ours:.1f} s, OpenZFS's zdb {theirs:.1f} s")

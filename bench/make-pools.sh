@@ -39,8 +39,10 @@ make_pool bigvol 3G '
 	zvm-links
 	dd if=/dev/vdb of=/dev/zvol/bigvol/vol bs=1M oflag=direct'
 make_pool snaps10k 1G '
-	zpool create -o ashift=12 snaps10k /dev/whole/vda
-	for d in 0 1 2 3 4 5 6 7 8 9; do
-		zfs create snaps10k/fs$d
-		printf "snaps10k/fs$d@snapshot-%s\n" {0000..0999} | xargs -n 500 zfs snapshot
+	zpool create -o ashift=12 -O canmount=off snaps10k /dev/whole/vda
+	for fs in {00..98}; do
+		zfs create -o canmount=off snaps10k/fs$fs
+	done
+	for snap in {000..100}; do
+		zfs snapshot -r snaps10k@snapshot-$snap
 	done'
