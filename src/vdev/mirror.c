@@ -147,10 +147,19 @@ static void mirror_settle(struct vdev *vd)
 		vd->asize = vdev_min_child_asize(vd);
 }
 
+/* What the most demanding child needs. */
+static uint64_t mirror_asize(const struct vdev *top, uint64_t psize, uint64_t txg)
+{
+	uint64_t asize = vdev_plain_asize(top, psize, txg);
+
+	for (unsigned i = 0; i < top->nchildren; i++)
+		asize = MAX(asize, vdev_psize_to_asize(top->child[i], psize, txg));
+	return asize;
+}
+
 #define MIRROR_OPS(word, k)                                                                                            \
 	{                                                                                                              \
-		.type = word, .kind = k, .read = mirror_read, .psize_to_asize = vdev_plain_asize,                      \
-		.settle = mirror_settle,                                                                               \
+		.type = word, .kind = k, .read = mirror_read, .psize_to_asize = mirror_asize, .settle = mirror_settle, \
 	}
 
 const struct vdev_ops vdev_mirror_ops = MIRROR_OPS("mirror", VDEV_MIRROR);

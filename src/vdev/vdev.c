@@ -109,7 +109,8 @@ static bool vdev_may_have_child(const struct vdev *parent, const struct vdev *ch
 	switch (parent->kind) {
 	case VDEV_ROOT:
 		return child->kind != VDEV_ROOT && child->kind != VDEV_DSPARE;
-	case VDEV_MIRROR:
+	case VDEV_MIRROR: /* zpool makes no mirrors of them, ztest does */
+		return vdev_is_leaf(child) || (child->kind >= VDEV_REPLACING && child->kind <= VDEV_DRAID);
 	case VDEV_REPLACING:
 	case VDEV_SPARE:
 	case VDEV_RAIDZ:
