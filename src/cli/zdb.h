@@ -85,6 +85,11 @@ struct zdb_totals {
 	uint64_t dedup_asize, dedup_blocks, clone_asize, clone_blocks;
 	struct zdb_count histogram[3][ZDB_SIZES]; /* count and psize: by physical, logical, allocated size */
 };
+/* Bytes of the data inside an embedded pointer, as they are there (02 1.4). */
+static inline uint64_t zdb_embedded_size(const struct bp *bp)
+{
+	return bits64(bp->w[6], 25, 7) + 1;
+}
 /* One block pointer that is stored in the pool; type: index above. */
 void zdb_totals_add(struct zdb_totals *t, const struct bp *bp, unsigned type);
 unsigned zdb_type_index(const struct bp *bp);

@@ -151,7 +151,7 @@ void zdb_ddt(struct zdb *z)
 /* ---- simulation: as if every data block of today were written with deduplication ---- */
 
 struct sim_block {
-	uint64_t key[4]; /* the checksum; refs 0: a free slot */
+	uint64_t key[5]; /* checksum, sizes and compression, as a table has them; refs 0: a free slot */
 	uint64_t refs, lsize, psize, dsize;
 };
 struct sim {
@@ -160,9 +160,9 @@ struct sim {
 	size_t n, room;
 };
 
-static struct sim_block *sim_slot(struct sim *s, const uint64_t key[4])
+static struct sim_block *sim_slot(struct sim *s, const uint64_t key[5])
 {
-	size_t at = (size_t)hash_mix(key[0] ^ key[2], key[1] ^ key[3]) & (s->room - 1);
+	size_t at = (size_t)hash_mix(key[0] ^ key[2] ^ key[4], key[1] ^ key[3]) & (s->room - 1);
 
 	while (s->block[at].refs && memcmp(s->block[at].key, key, sizeof(s->block[at].key)))
 		at = (at + 1) & (s->room - 1);
@@ -185,6 +185,7 @@ static void sim_grow(struct sim *s)
 static int sim_visit(struct traverse *t, const struct bp *bp, const struct zbookmark *zb, const struct dnode *dn)
 {
 	struct sim *s = t->arg;
+	uint64_t key[5] = {bp->w[12], bp->w[13], bp->w[14], bp->w[15], bits64(bp->w[6], 0, 39)};
 	struct sim_block *b;
 
 	if (cli_interrupted)
@@ -195,10 +196,10 @@ static int sim_visit(struct traverse *t, const struct bp *bp, const struct zbook
 		return 0;
 	if (3 * s->n >= 2 * s->room)
 		sim_grow(s);
-	b = sim_slot(s, &bp->w[12]);
+	b = sim_slot(s, key);
 	if (b->refs++ > 0)
 		return 0;
-	memcpy(b->key, &bp->w[12], sizeof(b->key));
+	memcpy(b->key, key, sizeof(b->key));
 	b->lsize = bp_lsize(bp);
 	b->psize = bp_psize(bp);
 	b->dsize = dsl_bp_dsize(s->z->spa->dsl, bp);

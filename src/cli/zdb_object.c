@@ -83,7 +83,7 @@ void zdb_bp_compact(const struct bp *bp, struct str *out)
 {
 	if (bp_is_embedded(bp)) {
 		str_addf(out, "EMBEDDED et=%u %" PRIx64 "L/%" PRIx64 "P B=%" PRIu64, (unsigned)bits64(bp->w[6], 40, 8),
-			 bp_lsize(bp), bp_psize(bp), bp_birth(bp));
+			 bp_lsize(bp), zdb_embedded_size(bp), bp_birth(bp));
 		return;
 	}
 	for (unsigned i = 0; i < bp_ndvas(bp); i++) {
@@ -92,7 +92,7 @@ void zdb_bp_compact(const struct bp *bp, struct str *out)
 		str_addf(out, "%" PRIu64 ":%" PRIx64 ":%" PRIx64 "%s ", d.vdev, d.offset, d.asize, d.gang ? "G" : "");
 	}
 	if (bp_is_hole(bp)) {
-		str_addf(out, "HOLE %" PRIx64 "L B=%" PRIu64, bp_lsize(bp), bp_birth(bp));
+		str_addf(out, "%" PRIx64 "L B=%" PRIu64, bp_lsize(bp), bp_birth(bp));
 		return;
 	}
 	str_addf(out, "%" PRIx64 "L/%" PRIx64 "P F=%" PRIu64 " B=%" PRIu64 "/%" PRIu64, bp_lsize(bp), bp_psize(bp),
@@ -290,7 +290,7 @@ static void bpobj_print(struct zdb_view *v, const struct dnode *dn)
 		       zdb_number(v->z, b.uncomp, n[2]));
 	if (b.has_subobjs)
 		printf("\t\tsubobjs = %" PRIu64 "\n\t\tnum_subobjs = %" PRIu64 "\n", b.subobjs, b.num_subobjs);
-	if (b.has_freed)
+	if (b.has_subobjs)
 		printf("\t\tnum_freed = %" PRIu64 "\n", b.num_freed);
 	if (v->level >= 5 && b.num_blkptrs + b.num_subobjs) {
 		putchar('\n');

@@ -78,7 +78,7 @@ void zdb_totals_add(struct zdb_totals *t, const struct bp *bp, unsigned type)
 		unsigned kind = bits64(bp->w[6], 40, 8) % ARRAY_LEN(t->embedded);
 
 		t->embedded[kind]++;
-		t->embedded_size[kind][MIN(bp_psize(bp), 112u)]++;
+		t->embedded_size[kind][MIN(zdb_embedded_size(bp), 112u)]++;
 		return;
 	}
 	size_add(t->histogram[0], bp_psize(bp));
