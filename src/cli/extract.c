@@ -300,19 +300,20 @@ static int dest_open(struct extract *x, struct dest *d)
 static int dest_target(struct extract *x, const struct dest *d, struct source *s, struct extract_target *to,
 		       char **name)
 {
-	autofree char *dir = xstrdup(d->text);
+	autofree char *text = xstrdup(d->text), *dir = NULL;
 	bool into = d->isdir && (d->many || !source_is_tree(s));
+	size_t n = strlen(text);
 	char *slash;
-	size_t n = strlen(dir);
 
-	while (n > 1 && dir[n - 1] == '/')
-		dir[--n] = 0;
-	slash = strrchr(dir, '/');
+	while (n > 1 && text[n - 1] == '/')
+		text[--n] = 0;
+	slash = strrchr(text, '/');
 	if (into) {
 		*name = source_base(s);
+		dir = xstrdup(text);
 	} else {
-		*name = xstrdup(slash ? slash + 1 : dir);
-		strcpy(dir, slash == dir ? "/" : slash ? (*slash = 0, dir) : ".");
+		*name = xstrdup(slash ? slash + 1 : text);
+		dir = slash ? strndup(text, MAX((size_t)(slash - text), 1)) : xstrdup(".");
 	}
 	to->dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	to->name = *name;
