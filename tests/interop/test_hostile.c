@@ -119,7 +119,7 @@ static void change_bit(uint8_t *p, size_t size, uint64_t *rnd)
 
 static void change_range(uint8_t *p, size_t size, uint64_t *rnd)
 {
-	size_t at = some_place(rnd, size, 1), len = MIN(size - at, (size_t)1 << random_next(rnd) % 12);
+	size_t at = some_place(rnd, size, 1), most = (size_t)1 << random_next(rnd) % 12, len = MIN(size - at, most);
 	int fill = (int)(random_next(rnd) % 4);
 
 	for (size_t i = 0; i < len; i++)
