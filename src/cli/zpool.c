@@ -225,7 +225,12 @@ static const struct {
     {"bootsize", SHOW_BYTES_DASH},
     {"read_bytes", SHOW_BYTES},
     {"write_bytes", SHOW_BYTES},
+    {"null_bytes", SHOW_BYTES},
+    {"free_bytes", SHOW_BYTES},
+    {"claim_bytes", SHOW_BYTES},
+    {"trim_bytes", SHOW_BYTES},
     {"usable", SHOW_BYTES},
+    {"used", SHOW_BYTES},
     {"available", SHOW_BYTES},
 };
 
@@ -237,6 +242,8 @@ char *zpool_value_show(const char *name, const struct zpool_value *v, bool parsa
 		return xstrdup("-");
 	if (parsable)
 		return xstrdup(v->exact);
+	if (strncmp(name, "class_", 6) == 0) /* class_normal_size is shown as size is */
+		name = strrchr(name, '_') + 1;
 	for (size_t i = 0; i < ARRAY_LEN(value_shows); i++) {
 		if (strcmp(value_shows[i].name, name) || v->exact[0] < '0' || v->exact[0] > '9')
 			continue;

@@ -349,12 +349,14 @@ static bool is_time(const char *name)
 static bool is_size(const char *name)
 {
 	static const char *const words[] = {
-	    "alloc_space",   "total_space",    "def_space",      "rep_dev_size",     "phys_space",
-	    "to_examine",    "examined",       "skipped",        "processed",        "issued",
-	    "copied",        "to_copy",        "bytes_per_scan", "checkpoint_space", "issued_bytes_per_scan",
-	    "scanned",       "rebuilt",        "to_scan",        "reflowed",         "to_reflow",
-	    "space",         "mapping_memory", "size_on_disk",   "size_in_core",     "initialized",
-	    "to_initialize", "trimmed",        "to_trim"};
+	    "alloc_space",  "total_space",    "def_space",        "rep_dev_size",
+	    "ex_dev_size",  "phys_space",     "to_examine",       "examined",
+	    "skipped",      "processed",      "issued",           "copied",
+	    "to_copy",      "bytes_per_scan", "checkpoint_space", "issued_bytes_per_scan",
+	    "scanned",      "rebuilt",        "to_scan",          "reflowed",
+	    "to_reflow",    "space",          "mapping_memory",   "size_on_disk",
+	    "size_in_core", "initialized",    "to_initialize",    "trimmed",
+	    "to_trim"};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (strcmp(words[i], name) == 0)

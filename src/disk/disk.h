@@ -47,6 +47,8 @@ struct disk { /* embedded first in each kind's own struct */
 	uint32_t block_size; /* logical sector: smallest I/O and alignment, 512 for files */
 	uint32_t physical_block_size;
 	bool writable;
+	bool rotational; /* the kernel says so of a block device; of the device below a file nothing is known */
+	bool discards;   /* ranges could be given back: TRIM, holes in a file */
 	char *path;
 };
 

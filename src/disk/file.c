@@ -1,8 +1,11 @@
 /* Opening regular files and block devices. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "disk/file.h"
@@ -34,6 +37,33 @@ static void file_close(struct disk *d)
 
 static const struct disk_ops file_ops = {"file", file_submit, file_close};
 static const struct disk_ops block_ops = {"block", file_submit, file_close};
+
+/* A number of the device's request queue in sysfs; partitions have that of their disk. 0 when it is not told. */
+static uint64_t queue_number(dev_t dev, const char *name)
+{
+	static const char *const places[] = {"", "/.."};
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		autofree char *path = xasprintf("/sys/dev/block/%u:%u%s/queue/%s", major(dev), minor(dev), places[i],
+						name);
+		FILE *in = fopen(path, "re");
+
+		if (!in)
+			continue;
+		if (fscanf(in, "%" SCNu64, &value) != 1)
+			value = 0;
+		fclose(in);
+		break;
+	}
+	return value;
+}
+
+static void traits_read(struct filedisk *f, const struct stat *st)
+{
+	f->disk.discards = !S_ISBLK(st->st_mode) || queue_number(st->st_rdev, "discard_max_bytes") > 0;
+	f->disk.rotational = S_ISBLK(st->st_mode) && queue_number(st->st_rdev, "rotational") > 0;
+}
 
 static int size_of_file(struct filedisk *f, const struct stat *st)
 {
@@ -118,6 +148,7 @@ static int file_open(struct filedisk *f, const char *path, unsigned flags, struc
 	if (err)
 		return err_set(e, err, "%s: cannot learn the size: %s", path, err_words(err));
 	f->disk.ops = S_ISBLK(st.st_mode) ? &block_ops : &file_ops;
+	traits_read(f, &st);
 	open_direct(f, flags);
 	return 0;
 }

@@ -26,8 +26,8 @@ struct dsl_pool {
 	struct dmu_pool *dp;
 	struct objset *mos;
 	char name[DSL_NAME_MAX];
-	uint64_t version;                                  /* of the pool: 1..28, 5000 */
-	uint64_t root_dir, mos_dir, free_dir, origin_snap; /* 0 when absent */
+	uint64_t version;                                            /* of the pool: 1..28, 5000 */
+	uint64_t root_dir, mos_dir, free_dir, leak_dir, origin_snap; /* 0 when absent */
 	bool deflate;
 	struct strmap *features; /* active features: guid -> (void *)1; filled by spa */
 	/* pool-wide numbers the space properties need: set by spa */

@@ -166,6 +166,8 @@ static void dsl_pool_find_special(struct dsl_pool *p)
 		p->mos_dir = 0;
 	if (zap_lookup_u64(p->mos, root->child_map, "$FREE", &p->free_dir))
 		p->free_dir = 0;
+	if (zap_lookup_u64(p->mos, root->child_map, "$LEAK", &p->leak_dir))
+		p->leak_dir = 0;
 	if (zap_lookup_u64(p->mos, root->child_map, "$ORIGIN", &object) == 0 &&
 	    dsl_dir_hold_named(root, object, "$ORIGIN", &origin, NULL) == 0 &&
 	    dsl_dataset_hold_obj(p, origin->head, &head, NULL) == 0)

@@ -1,12 +1,12 @@
 /*
- * Properties of the pool and of its devices (docs/format/01-pool.md section 7; 09-cli.md 9.6), in their exact form.
+ * Properties of the pool (docs/format/01-pool.md section 7; 09-cli.md 9.6), in their exact form.
  */
 #include "base/bytes.h"
 #include "dsl/ddt.h"
 #include "dsl/dsl_scan.h"
 #include "spa/spa_impl.h"
 
-static struct nvlist *prop_add(struct nvlist *out, const char *name, const char *value, const char *source)
+struct nvlist *spa_prop_add(struct nvlist *out, const char *name, const char *value, const char *source)
 {
 	struct nvlist *p = nvlist_create();
 
@@ -16,27 +16,26 @@ static struct nvlist *prop_add(struct nvlist *out, const char *name, const char 
 	return p;
 }
 
-static void prop_add_number(struct nvlist *out, const char *name, uint64_t v, const char *source)
+void spa_prop_add_number(struct nvlist *out, const char *name, uint64_t v, const char *source)
 {
 	autofree char *value = xasprintf("%" PRIu64, v);
 
-	nvlist_add_u64(prop_add(out, name, value, source), "number", v);
+	nvlist_add_u64(spa_prop_add(out, name, value, source), "number", v);
 }
 
-/* "-" where there is nothing to tell, with the number for those who sort. */
-static void prop_add_dash(struct nvlist *out, const char *name, uint64_t v, uint64_t nothing, const char *source)
+void spa_prop_add_dash(struct nvlist *out, const char *name, uint64_t v, uint64_t nothing, const char *source)
 {
 	if (v == nothing)
-		nvlist_add_u64(prop_add(out, name, "-", source), "number", v);
+		nvlist_add_u64(spa_prop_add(out, name, "-", source), "number", v);
 	else
-		prop_add_number(out, name, v, source);
+		spa_prop_add_number(out, name, v, source);
 }
 
 static void prop_add_ratio(struct nvlist *out, const char *name, uint64_t percent)
 {
 	autofree char *value = xasprintf("%" PRIu64 ".%02" PRIu64, percent / 100, percent % 100);
 
-	nvlist_add_u64(prop_add(out, name, value, "-"), "number", percent);
+	nvlist_add_u64(spa_prop_add(out, name, value, "-"), "number", percent);
 }
 
 /* --- stored ones --- */
@@ -47,16 +46,16 @@ static void bootfs_add(struct spa *spa, struct nvlist *out, uint64_t object)
 	struct dsl_dataset *ds;
 
 	if (object == 0) {
-		prop_add(out, "bootfs", "-", "default");
+		spa_prop_add(out, "bootfs", "-", "default");
 		return;
 	}
 	if (dsl_dataset_hold_obj(spa->dsl, object, &ds, NULL)) {
 		autofree char *text = xasprintf("<%#" PRIx64 ">", object);
 
-		prop_add(out, "bootfs", text, "local");
+		spa_prop_add(out, "bootfs", text, "local");
 		return;
 	}
-	prop_add(out, "bootfs", ds->name, "local");
+	spa_prop_add(out, "bootfs", ds->name, "local");
 	dsl_dataset_release(ds);
 }
 
@@ -71,13 +70,13 @@ static void stored_add(struct spa *spa, uint64_t zap, struct nvlist *out, const 
 	if (kind == STORED_BOOTFS)
 		bootfs_add(spa, out, v);
 	else if (kind == STORED_ONOFF)
-		nvlist_add_u64(prop_add(out, name, v ? "on" : "off", source), "number", v);
+		nvlist_add_u64(spa_prop_add(out, name, v ? "on" : "off", source), "number", v);
 	else if (kind == STORED_FAILMODE)
-		nvlist_add_u64(prop_add(out, name, v < 3 ? failmodes[v] : "unknown", source), "number", v);
+		nvlist_add_u64(spa_prop_add(out, name, v < 3 ? failmodes[v] : "unknown", source), "number", v);
 	else if (kind == STORED_QUOTA && (v == UINT64_MAX || v == 0))
-		nvlist_add_u64(prop_add(out, name, v ? "auto" : "none", source), "number", v);
+		nvlist_add_u64(spa_prop_add(out, name, v ? "auto" : "none", source), "number", v);
 	else
-		prop_add_number(out, name, v, source);
+		spa_prop_add_number(out, name, v, source);
 }
 
 static void config_string_add(const struct spa *spa, struct nvlist *out, const char *name, const char *fallback)
@@ -85,9 +84,9 @@ static void config_string_add(const struct spa *spa, struct nvlist *out, const c
 	const char *v;
 
 	if (nvlist_string(spa->config, name, &v) == 0 && v[0])
-		prop_add(out, name, v, "local");
+		spa_prop_add(out, name, v, "local");
 	else
-		prop_add(out, name, fallback, "default");
+		spa_prop_add(out, name, fallback, "default");
 }
 
 /* Read-only pools are in no cache file; shown is what was asked for at import. */
@@ -95,10 +94,10 @@ static void cachefile_add(const struct spa *spa, struct nvlist *out)
 {
 	const char *v = nvlist_string_or(spa->load_info, "cachefile", "");
 
-	prop_add(out, "cachefile", v[0] ? v : "-", v[0] ? "local" : "default");
+	spa_prop_add(out, "cachefile", v[0] ? v : "-", v[0] ? "local" : "default");
 }
 
-static void user_props_add(struct spa *spa, uint64_t zap, struct nvlist *out)
+void spa_user_props_add(struct spa *spa, uint64_t zap, struct nvlist *out)
 {
 	autofree struct zap_entry *e = xmalloc(sizeof(*e));
 	struct zap_cursor *c;
@@ -111,14 +110,15 @@ static void user_props_add(struct spa *spa, uint64_t zap, struct nvlist *out)
 			continue;
 		memset(value, 0, sizeof(value));
 		if (zap_cursor_value(c, value, e->nints) == 0)
-			prop_add(out, e->name, value, "local");
+			spa_prop_add(out, e->name, value, "local");
 	}
 	zap_cursor_close(c);
 }
 
 /* --- space --- */
 struct space_sum {
-	uint64_t size, allocated, checkpoint, frag_weighted, frag_size;
+	uint64_t size, allocated, usable, used, checkpoint, expand, frag_weighted, frag_size;
+	uint64_t embedded, embedded_usable; /* logs within the class: in size, not in usable */
 };
 
 static void space_sum_add(struct space_sum *sum, const struct spa_top_space *s)
@@ -126,13 +126,18 @@ static void space_sum_add(struct space_sum *sum, const struct spa_top_space *s)
 	sum->size += s->size;
 	sum->allocated += s->allocated;
 	sum->checkpoint += s->checkpoint;
+	sum->expand += s->expand;
+	sum->usable += s->usable;
+	sum->used += s->used;
+	sum->embedded += s->embedded_log;
+	sum->embedded_usable += s->embedded_usable;
 	if (s->known && s->fragmentation != UINT64_MAX) {
 		sum->frag_weighted += s->fragmentation * (s->size >> 9);
 		sum->frag_size += s->size >> 9;
 	}
 }
 
-static uint64_t percent(uint64_t part, uint64_t whole)
+uint64_t spa_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? (uint64_t)((__uint128_t)part * 100 / whole) : 0;
 }
@@ -159,11 +164,10 @@ static uint64_t frag_of(const struct space_sum *s)
 	return s->frag_size ? s->frag_weighted / s->frag_size : UINT64_MAX;
 }
 
-static uint64_t dir_used(struct spa *spa, const char *name)
+static uint64_t dir_used(struct spa *spa, uint64_t object)
 {
 	uint64_t used = 0;
 	struct dsl_dir *d;
-	uint64_t object = strcmp(name, "$FREE") == 0 ? spa->dsl->free_dir : 0;
 
 	if (object && dsl_dir_hold(spa->dsl, object, &d, NULL) == 0) {
 		used = d->used;
@@ -190,16 +194,16 @@ static void clones_add(struct spa *spa, struct nvlist *out)
 	struct nvlist *l;
 
 	spa_clone_stats(spa, &used, &saved);
-	prop_add_number(out, "bcloneused", used, "-");
-	prop_add_number(out, "bclonesaved", saved, "-");
+	spa_prop_add_number(out, "bcloneused", used, "-");
+	spa_prop_add_number(out, "bclonesaved", saved, "-");
 	prop_add_ratio(out, "bcloneratio", used ? (uint64_t)(((__uint128_t)used + saved) * 100 / used) : 100);
 	if (ddt_stats_get(spa->dsl, &l) == 0) {
-		prop_add_number(out, "dedup_table_size", nvlist_u64_or(l, "size_on_disk", 0), "-");
+		spa_prop_add_number(out, "dedup_table_size", nvlist_u64_or(l, "size_on_disk", 0), "-");
 		nvlist_destroy(l);
 	}
 	spa_mos_u64(spa->mos, "pool_props", &object);
 	stored_add(spa, object, out, "dedup_table_quota", STORED_QUOTA, UINT64_MAX);
-	prop_add_number(out, "last_scrubbed_txg", dsl_last_scrubbed_txg(spa->dsl), "-");
+	spa_prop_add_number(out, "last_scrubbed_txg", dsl_last_scrubbed_txg(spa->dsl), "-");
 }
 
 static void usage_add(struct spa *spa, struct nvlist *out)
@@ -212,38 +216,53 @@ static void usage_add(struct spa *spa, struct nvlist *out)
 		used = root->used;
 		dsl_dir_release(root);
 	}
-	prop_add_number(out, "dedupused", dedup_used, "-");
-	prop_add_number(out, "dedupsaved", saved, "-");
-	prop_add_number(out, "available", usable > used ? usable - used : 0, "-");
-	prop_add_number(out, "usable", usable, "-");
-	prop_add_number(out, "used", used, "-");
+	spa_prop_add_number(out, "dedupused", dedup_used, "-");
+	spa_prop_add_number(out, "dedupsaved", saved, "-");
+	spa_prop_add_number(out, "available", usable > used ? usable - used : 0, "-");
+	spa_prop_add_number(out, "usable", usable, "-");
+	spa_prop_add_number(out, "used", used, "-");
+}
+
+/* The embedded logs are a class of their own, taken out of the normal one; in them nothing is allocated, as far as a
+ * pool tells that is only read: which metaslab of a device it is will be decided by who writes next. */
+enum { CLASS_ELOG = SPA_CLASSES, CLASS_SPECIAL_ELOG, CLASSES_SHOWN };
+
+static void class_add(struct nvlist *out, const char *class, const struct space_sum *s)
+{
+	const struct {
+		const char *what;
+		uint64_t value;
+	} props[] = {{"size", s->size},
+		     {"capacity", spa_percent(s->allocated, s->size)},
+		     {"free", s->size - MIN(s->allocated, s->size)},
+		     {"allocated", s->allocated},
+		     {"available", s->usable - s->used},
+		     {"usable", s->usable},
+		     {"used", s->used}};
+
+	for (size_t k = 0; k < ARRAY_LEN(props); k++) {
+		autofree char *name = xasprintf("class_%s_%s", class, props[k].what);
+
+		spa_prop_add_number(out, name, props[k].value, "-");
+	}
+	autofree char *expand = xasprintf("class_%s_expandsize", class),
+		      *frag = xasprintf("class_%s_fragmentation", class);
+
+	spa_prop_add_dash(out, expand, s->expand, 0, "-");
+	spa_prop_add_dash(out, frag, frag_of(s), UINT64_MAX, "-");
 }
 
 static void classes_add(struct nvlist *out, const struct space_sum classes[SPA_CLASSES])
 {
-	static const char *const names[SPA_CLASSES] = {"normal", "special", "dedup", "log"};
+	static const char *const names[CLASSES_SHOWN] = {"normal", "special", "dedup", "log", "elog", "special_elog"};
+	struct space_sum shown[CLASSES_SHOWN] = {{0}};
 
-	for (unsigned i = 0; i < SPA_CLASSES; i++) {
-		const struct space_sum *s = &classes[i];
-		const struct {
-			const char *what;
-			uint64_t value;
-		} props[] = {{"size", s->size},
-			     {"capacity", percent(s->allocated, s->size)},
-			     {"free", s->size - s->allocated},
-			     {"allocated", s->allocated}};
-
-		for (size_t k = 0; k < ARRAY_LEN(props); k++) {
-			autofree char *name = xasprintf("class_%s_%s", names[i], props[k].what);
-
-			prop_add_number(out, name, props[k].value, "-");
-		}
-		{
-			autofree char *name = xasprintf("class_%s_fragmentation", names[i]);
-
-			prop_add_dash(out, name, frag_of(s), UINT64_MAX, "-");
-		}
-	}
+	memcpy(shown, classes, SPA_CLASSES * sizeof(*shown));
+	shown[CLASS_ELOG].size = shown[SPA_CLASS_NORMAL].embedded;
+	shown[CLASS_ELOG].usable = shown[SPA_CLASS_NORMAL].embedded_usable;
+	shown[SPA_CLASS_NORMAL].size -= shown[SPA_CLASS_NORMAL].embedded;
+	for (unsigned i = 0; i < CLASSES_SHOWN; i++)
+		class_add(out, names[i], &shown[i]);
 }
 
 /* --- features --- */
@@ -266,7 +285,7 @@ static void unsupported_add(const struct nvlist *counts, struct nvlist *out)
 		if (spa_feature_find(nvpair_name(p)))
 			continue;
 		name = xasprintf("unsupported@%s", nvpair_name(p));
-		prop_add(out, name, nvpair_int(p, 0) ? "readonly" : "inactive", "local");
+		spa_prop_add(out, name, nvpair_int(p, 0) ? "readonly" : "inactive", "local");
 	}
 }
 
@@ -275,7 +294,7 @@ static void features_add(const struct spa *spa, struct nvlist *out)
 	for (size_t i = 0; i < spa_feature_table_len; i++) {
 		autofree char *name = xasprintf("feature@%s", spa_feature_table[i].name);
 
-		prop_add(out, name, feature_state(spa, &spa_feature_table[i]), "local");
+		spa_prop_add(out, name, feature_state(spa, &spa_feature_table[i]), "local");
 	}
 	unsupported_add(spa_priv(spa)->read_features, out);
 	unsupported_add(spa_priv(spa)->write_features, out);
@@ -288,12 +307,12 @@ int spa_props_get(struct spa *spa, struct nvlist **out)
 	uint64_t zap = 0;
 
 	spa_mos_u64(spa->mos, "pool_props", &zap);
-	prop_add_number(l, "size", total.size, "-");
-	prop_add_number(l, "capacity", percent(total.allocated, total.size), "-");
-	prop_add(l, "altroot", spa->altroot ? spa->altroot : "-", spa->altroot ? "local" : "default");
-	prop_add(l, "health", spa_state_of_root(spa->root), "-");
-	prop_add_number(l, "guid", spa->guid, "-");
-	prop_add_dash(l, "version", spa->version, SPA_VERSION, spa->version == SPA_VERSION ? "default" : "local");
+	spa_prop_add_number(l, "size", total.size, "-");
+	spa_prop_add_number(l, "capacity", spa_percent(total.allocated, total.size), "-");
+	spa_prop_add(l, "altroot", spa->altroot ? spa->altroot : "-", spa->altroot ? "local" : "default");
+	spa_prop_add(l, "health", spa_state_of_root(spa->root), "-");
+	spa_prop_add_number(l, "guid", spa->guid, "-");
+	spa_prop_add_dash(l, "version", spa->version, SPA_VERSION, spa->version == SPA_VERSION ? "default" : "local");
 	stored_add(spa, zap, l, "bootfs", STORED_BOOTFS, 0);
 	stored_add(spa, zap, l, "delegation", STORED_ONOFF, 1);
 	stored_add(spa, zap, l, "autoreplace", STORED_ONOFF, 0);
@@ -302,106 +321,25 @@ int spa_props_get(struct spa *spa, struct nvlist **out)
 	stored_add(spa, zap, l, "listsnapshots", STORED_ONOFF, 0);
 	stored_add(spa, zap, l, "autoexpand", STORED_ONOFF, 0);
 	dedup_add(spa, l);
-	prop_add_number(l, "free", total.size - total.allocated, "-");
-	prop_add_number(l, "allocated", total.allocated, "-");
-	prop_add(l, "readonly", "on", "-");
+	spa_prop_add_number(l, "free", total.size - total.allocated, "-");
+	spa_prop_add_number(l, "allocated", total.allocated, "-");
+	spa_prop_add(l, "readonly", "on", "-");
 	stored_add(spa, zap, l, "ashift", STORED_NUMBER, 0);
 	config_string_add(spa, l, "comment", "-");
-	prop_add_dash(l, "expandsize", 0, 0, "-");
-	prop_add_number(l, "freeing", dir_used(spa, "$FREE"), "-");
-	prop_add_dash(l, "fragmentation", frag_of(&total), UINT64_MAX, "-");
-	prop_add_number(l, "leaked", 0, "-");
+	spa_prop_add_dash(l, "expandsize", total.expand, 0, "-");
+	spa_prop_add_number(l, "freeing", dir_used(spa, spa->dsl->free_dir), "-");
+	spa_prop_add_dash(l, "fragmentation", frag_of(&total), UINT64_MAX, "-");
+	spa_prop_add_number(l, "leaked", dir_used(spa, spa->dsl->leak_dir), "-");
 	stored_add(spa, zap, l, "multihost", STORED_ONOFF, 0);
-	prop_add_dash(l, "checkpoint", total.checkpoint, 0, "-");
-	prop_add_number(l, "load_guid", spa_priv(spa)->load_guid, "-");
+	spa_prop_add_dash(l, "checkpoint", total.checkpoint, 0, "-");
+	spa_prop_add_number(l, "load_guid", spa_priv(spa)->load_guid, "-");
 	stored_add(spa, zap, l, "autotrim", STORED_ONOFF, 0);
 	config_string_add(spa, l, "compatibility", "off");
 	clones_add(spa, l);
 	usage_add(spa, l);
 	classes_add(l, classes);
+	spa_user_props_add(spa, zap, l);
 	features_add(spa, l);
-	user_props_add(spa, zap, l);
-	*out = l;
-	return 0;
-}
-
-/* --- devices --- */
-static const struct spa_top_space *space_of(struct spa *spa, const struct vdev *vd)
-{
-	return vd->top == vd && vd->parent == spa->root ? &spa_space(spa)[vd->id] : NULL;
-}
-
-static void vdev_config_string(const struct vdev *vd, struct nvlist *out, const char *key, const char *name)
-{
-	prop_add(out, name, nvlist_string_or(vd->config, key, "-"), "-");
-}
-
-static void vdev_children_add(const struct vdev *vd, struct nvlist *out)
-{
-	struct str names = {0};
-
-	for (unsigned i = 0; i < vd->nchildren; i++) {
-		autofree char *name = vdev_name(vd->child[i], 0);
-
-		str_addf(&names, "%s%s", i ? "," : "", name);
-	}
-	prop_add(out, "children", names.len ? names.s : "-", "-");
-	prop_add_number(out, "numchildren", vd->nchildren, "-");
-	str_free(&names);
-}
-
-static void vdev_user_props_add(struct spa *spa, const struct vdev *vd, struct nvlist *out)
-{
-	uint64_t zap = nvlist_u64_or(vd->config, "com.klarasystems:vdev_zap_root", 0);
-
-	zap = zap ? zap : vd->top == vd && vd->zap_top ? vd->zap_top : vd->zap_leaf;
-	user_props_add(spa, zap, out);
-}
-
-static void vdev_sizes_add(struct spa *spa, const struct vdev *vd, struct nvlist *l)
-{
-	const struct spa_top_space *s = space_of(spa, vd);
-	uint64_t size = s ? s->size : 0, used = s ? s->allocated : 0;
-
-	prop_add_number(l, "capacity", percent(used, size), "-");
-	prop_add(l, "state", vdev_state_name(vd), "-");
-	prop_add_number(l, "guid", vd->guid, "-");
-	prop_add_number(l, "asize", vd->asize, "-");
-	prop_add_number(l, "psize", vd->psize, "-");
-	prop_add_number(l, "ashift", vd->ashift, "-");
-	prop_add_number(l, "size", size, "-");
-	prop_add_number(l, "free", size - used, "-");
-	prop_add_number(l, "allocated", used, "-");
-	prop_add_dash(l, "fragmentation", s ? s->fragmentation : UINT64_MAX, UINT64_MAX, "-");
-	prop_add_number(l, "parity", vd->nparity, "-");
-}
-
-int spa_vdev_props_get(struct spa *spa, struct vdev *vd, struct nvlist **out)
-{
-	struct nvlist *l = nvlist_create();
-	autofree char *name = vdev_name(vd, 0), *parent = vd->parent ? vdev_name(vd->parent, 0) : xstrdup("-");
-
-	prop_add(l, "name", name, "-");
-	vdev_sizes_add(spa, vd, l);
-	prop_add(l, "path", vd->path ? vd->path : "-", "-");
-	vdev_config_string(vd, l, "devid", "devid");
-	vdev_config_string(vd, l, "phys_path", "physpath");
-	vdev_config_string(vd, l, "vdev_enc_sysfs_path", "encpath");
-	vdev_config_string(vd, l, "fru", "fru");
-	prop_add(l, "parent", parent, "-");
-	vdev_children_add(vd, l);
-	prop_add_number(l, "read_errors", counter_read(&vd->stats.read_errors), "-");
-	prop_add_number(l, "write_errors", counter_read(&vd->stats.write_errors), "-");
-	prop_add_number(l, "checksum_errors", counter_read(&vd->stats.checksum_errors), "-");
-	prop_add_number(l, "read_ops", counter_read(&vd->stats.read_ops), "-");
-	prop_add_number(l, "read_bytes", counter_read(&vd->stats.read_bytes), "-");
-	prop_add(l, "removing", vd->removing ? "on" : "off", "-");
-	prop_add(l, "raidz_expanding", nvlist_bool(vd->config, "raidz_expanding") ? "on" : "off", "-");
-	prop_add(l, "allocating", vd->noalloc ? "off" : "on", vd->noalloc ? "local" : "default");
-	if (vd->top == vd)
-		prop_add(l, "alloc_bias", vd->alloc_bias ? vd->alloc_bias : "none",
-			 vd->alloc_bias ? "local" : "default");
-	vdev_user_props_add(spa, vd, l);
 	*out = l;
 	return 0;
 }

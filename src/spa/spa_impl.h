@@ -41,6 +41,9 @@ struct spa_top_space {
 	uint64_t size, allocated; /* bytes of all metaslabs, and of them in use */
 	uint64_t fragmentation;   /* percent; UINT64_MAX unknown */
 	uint64_t checkpoint;      /* bytes kept for the checkpoint */
+	uint64_t expand;          /* bytes that its devices have and it does not use yet: whole metaslabs */
+	uint64_t usable, used;    /* size without the embedded log, and allocated, deflated (01-pool.md 11.4) */
+	uint64_t embedded_usable; /* the embedded log, deflated */
 	uint64_t embedded_log;    /* bytes of the metaslab set apart for log blocks */
 };
 
@@ -142,7 +145,19 @@ void spa_config_describe(struct nvlist *config);
 /* The reason's message, action, id and link (status.c); nothing for "ok". */
 void spa_reason_add(struct nvlist *out, const char *reason);
 
+/* --- props.c, vdev_props.c --- */
+/* One property { value, source }; returned to have a number added. */
+struct nvlist *spa_prop_add(struct nvlist *out, const char *name, const char *value, const char *source);
+void spa_prop_add_number(struct nvlist *out, const char *name, uint64_t v, const char *source);
+/* "-" where there is nothing to tell, with the number for those who sort. */
+void spa_prop_add_dash(struct nvlist *out, const char *name, uint64_t v, uint64_t nothing, const char *source);
+/* Properties of users: those whose name has a colon. zap 0: none. */
+void spa_user_props_add(struct spa *spa, uint64_t zap, struct nvlist *out);
+uint64_t spa_percent(uint64_t part, uint64_t whole);
+
 /* --- space.c --- */
+/* Bytes that a top-level could grow by, in whole metaslabs; 0 for what is below one. */
+uint64_t spa_expand_size(const struct vdev *vd);
 /* Never fails: what cannot be read counts as unknown. Returns one entry per top-level. */
 const struct spa_top_space *spa_space(struct spa *spa);
 uint64_t spa_usable_bytes(struct spa *spa);

@@ -58,6 +58,13 @@ static uint64_t checkpoint_space(struct spa *spa, const struct vdev *top)
 	return 0 - h.alloc; /* all its entries are frees */
 }
 
+uint64_t spa_expand_size(const struct vdev *vd)
+{
+	uint64_t most = vd->top == vd && vd->ms_shift ? vdev_max_asize(vd) : 0;
+
+	return most > vd->asize ? ROUND_DOWN(most - vd->asize, UINT64_C(1) << vd->ms_shift) : 0;
+}
+
 /* --- what is available to data sets --- */
 uint64_t spa_dedup_saved(struct spa *spa, uint64_t *dspace, uint64_t *used)
 {
@@ -261,6 +268,9 @@ static void top_finish(struct top_maps *t)
 	struct spa_top_space *s = t->space;
 
 	s->allocated = (int64_t)s->allocated < 0 ? 0 : MIN(s->allocated, s->size);
+	s->usable = deflate(t->top, s->size - s->embedded_log);
+	s->embedded_usable = deflate(t->top, s->embedded_log);
+	s->used = MIN(deflate(t->top, s->allocated), s->usable);
 	s->fragmentation = UINT64_MAX;
 	if (!t->no_histogram && t->n)
 		s->fragmentation = t->free_bytes ? t->weighted / (t->free_bytes / 100 + 1) : 0;
@@ -284,6 +294,7 @@ static void space_load(struct spa *spa)
 		s->size = top_size(top);
 		s->checkpoint = checkpoint_space(spa, top);
 		s->embedded_log = embedded_log_size(top);
+		s->expand = s->known ? spa_expand_size(top) : 0;
 		top_maps_open(spa, top, s, &tops[i]);
 		metaslabs_add(spa, &tops[i]);
 	}

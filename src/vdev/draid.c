@@ -87,17 +87,24 @@ static uint64_t draid_asize(const struct vdev *vd, uint64_t psize, uint64_t txg)
 	return (psize + row - 1) / row * ((uint64_t)d->group_width << vd->ashift);
 }
 
+static uint64_t draid_asize_of(const struct vdev *vd, uint64_t child)
+{
+	const struct draid *d = vd->priv;
+	uint64_t asize;
+
+	if (child <= DRAID_RESERVE)
+		return 0;
+	asize = ROUND_DOWN(ROUND_DOWN(child - DRAID_RESERVE, ROW_HEIGHT) * d->ndisks, d->group_size);
+	return d->domains > 1 ? ROUND_DOWN(asize, d->slice_height * d->ndisks) : asize;
+}
+
 static void draid_settle(struct vdev *vd)
 {
 	const struct draid *d = vd->priv;
-	uint64_t child = vdev_min_child_asize(vd);
 
 	vdev_settle_children(vd, d->nparity * d->domains);
-	if (vd->asize != 0 || child <= DRAID_RESERVE)
-		return;
-	vd->asize = ROUND_DOWN(ROUND_DOWN(child - DRAID_RESERVE, ROW_HEIGHT) * d->ndisks, d->group_size);
-	if (d->domains > 1)
-		vd->asize = ROUND_DOWN(vd->asize, d->slice_height * d->ndisks);
+	if (vd->asize == 0)
+		vd->asize = draid_asize_of(vd, vdev_min_child_asize(vd));
 }
 
 /* Places */
@@ -274,6 +281,7 @@ const struct vdev_ops vdev_draid_ops = {
     .create = draid_create,
     .read = draid_read,
     .psize_to_asize = draid_asize,
+    .asize_of = draid_asize_of,
     .settle = draid_settle,
     .destroy = draid_destroy,
 };

@@ -140,6 +140,12 @@ static void mirror_read(struct vdev *vd, struct vdev_read *io)
 	mirror_next(m);
 }
 
+static uint64_t mirror_asize_of(const struct vdev *vd, uint64_t child)
+{
+	(void)vd;
+	return child;
+}
+
 static void mirror_settle(struct vdev *vd)
 {
 	vdev_settle_children(vd, vd->nchildren - 1);
@@ -159,7 +165,8 @@ static uint64_t mirror_asize(const struct vdev *top, uint64_t psize, uint64_t tx
 
 #define MIRROR_OPS(word, k)                                                                                            \
 	{                                                                                                              \
-		.type = word, .kind = k, .read = mirror_read, .psize_to_asize = mirror_asize, .settle = mirror_settle, \
+		.type = word, .kind = k, .read = mirror_read, .psize_to_asize = mirror_asize,                          \
+		.asize_of = mirror_asize_of, .settle = mirror_settle,                                                  \
 	}
 
 const struct vdev_ops vdev_mirror_ops = MIRROR_OPS("mirror", VDEV_MIRROR);

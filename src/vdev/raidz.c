@@ -223,13 +223,18 @@ static void raidz_read(struct vdev *vd, struct vdev_read *io)
 		io->done(io, io->offset % (UINT64_C(1) << vd->ashift) ? -EINVAL : -ENOMEM);
 }
 
-static void raidz_settle(struct vdev *vd)
+static uint64_t raidz_asize_of(const struct vdev *vd, uint64_t child)
 {
 	const struct raidz *rz = vd->priv;
 
+	return child * (rz->nchildren - rz->expanding);
+}
+
+static void raidz_settle(struct vdev *vd)
+{
 	vdev_settle_children(vd, (unsigned)vd->nparity);
 	if (vd->asize == 0)
-		vd->asize = vdev_min_child_asize(vd) * (rz->nchildren - rz->expanding);
+		vd->asize = raidz_asize_of(vd, vdev_min_child_asize(vd));
 }
 
 const struct vdev_ops vdev_raidz_ops = {
@@ -238,6 +243,7 @@ const struct vdev_ops vdev_raidz_ops = {
     .create = raidz_create,
     .read = raidz_read,
     .psize_to_asize = raidz_asize,
+    .asize_of = raidz_asize_of,
     .settle = raidz_settle,
     .destroy = raidz_destroy,
 };

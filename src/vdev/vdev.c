@@ -247,6 +247,22 @@ uint64_t vdev_min_child_asize(const struct vdev *vd)
 	return min == UINT64_MAX ? 0 : min;
 }
 
+uint64_t vdev_max_asize(const struct vdev *vd)
+{
+	uint64_t min = UINT64_MAX;
+
+	if (vdev_is_leaf(vd))
+		return vd->psize > VDEV_LABEL_START_SIZE + VDEV_LABEL_END_SIZE
+			   ? vd->psize - VDEV_LABEL_START_SIZE - VDEV_LABEL_END_SIZE
+			   : 0;
+	if (!vd->ops->asize_of || vd->nchildren == 0)
+		return 0;
+	for (unsigned i = 0; i < vd->nchildren; i++)
+		if (vd->child[i]->kind != VDEV_DSPARE)
+			min = MIN(min, vdev_max_asize(vd->child[i]));
+	return min == UINT64_MAX ? 0 : vd->ops->asize_of(vd, min);
+}
+
 /* 06, 1.8: propagation upwards. */
 void vdev_settle_children(struct vdev *vd, unsigned tolerated)
 {

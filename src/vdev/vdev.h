@@ -87,6 +87,9 @@ struct vdev_ops {
 	void (*read)(struct vdev *vd, struct vdev_read *io);
 	/* bytes allocated for psize bytes in a block allocated in (or physically born in) txg */
 	uint64_t (*psize_to_asize)(const struct vdev *top, uint64_t psize, uint64_t txg);
+	/* The asize that children allow the smallest of which has `child` bytes (06, 1.5). NULL: a leaf, or nothing
+	 * that stores blocks in its children. */
+	uint64_t (*asize_of)(const struct vdev *vd, uint64_t child);
 	/* Derive state, asize and ashift from the children once they are open. NULL: leaf. */
 	void (*settle)(struct vdev *vd);
 	void (*destroy)(struct vdev *vd);
@@ -151,6 +154,8 @@ const char *vdev_state_name(const struct vdev *vd); /* ONLINE, DEGRADED, ... as 
 uint64_t vdev_psize_to_asize(const struct vdev *top, uint64_t psize, uint64_t txg);
 /* floor(131072 / (asize(131072) / 512)): 512 for disks and mirrors (06, 1.7). */
 uint64_t vdev_deflate_ratio(const struct vdev *top);
+/* The asize that the devices would allow now, whatever is configured; 0 when a device is not there. */
+uint64_t vdev_max_asize(const struct vdev *vd);
 /* Smallest stored size of a block (label key min_alloc): a sector; for dRAID the data of a row. */
 uint64_t vdev_min_alloc(const struct vdev *top);
 
@@ -204,8 +209,8 @@ struct vdev_indirect_entry {
 int vdev_indirect_set_mapping(struct vdev *vd, const struct vdev_indirect_entry *map, size_t n);
 /* The mapping; *n is 0 when there is none. */
 const struct vdev_indirect_entry *vdev_indirect_mapping(const struct vdev *vd, size_t *n);
-/* Where a range of a top-level really is: each piece on a concrete one (or itself, when vd is not indirect). -ENXIO: not
- * mapped, -EIO: mappings in a circle; else what fn returns other than 0. */
+/* Where a range of a top-level really is: each piece on a concrete one (or itself, when vd is not indirect). -ENXIO:
+ * not mapped, -EIO: mappings in a circle; else what fn returns other than 0. */
 int vdev_resolve(struct vdev *vd, uint64_t offset, uint64_t size,
 		 int (*fn)(void *arg, struct vdev *vd, uint64_t offset, uint64_t size), void *arg);
 

@@ -265,7 +265,7 @@ int command_pool_status(struct control_request *rq, const struct nvlist *args, s
 static int vdev_props_send(struct control_request *rq, struct spa *spa, struct vdev *vd)
 {
 	autonv struct nvlist *item = nvlist_create();
-	autofree char *name = vd->kind == VDEV_ROOT ? xstrdup(spa->name) : vdev_name(vd, 0);
+	autofree char *name = vdev_name(vd, 0);
 	struct nvlist *props;
 	int err = spa_vdev_props_get(spa, vd, &props);
 
@@ -287,11 +287,11 @@ static int vdev_props_send_all(struct control_request *rq, struct spa *spa, stru
 
 static struct vdev *vdev_find(struct vdev *vd, const char *name)
 {
-	autofree char *shown = vd->kind == VDEV_ROOT ? NULL : vdev_name(vd, 0);
+	autofree char *shown = vdev_name(vd, 0);
 	char guid[24];
 
 	snprintf(guid, sizeof(guid), "%" PRIu64, vd->guid);
-	if ((shown && strcmp(shown, name) == 0) || strcmp(guid, name) == 0 || (vd->path && strcmp(vd->path, name) == 0))
+	if (strcmp(shown, name) == 0 || strcmp(guid, name) == 0 || (vd->path && strcmp(vd->path, name) == 0))
 		return vd;
 	for (unsigned i = 0; i < vd->nchildren; i++) {
 		struct vdev *found = vdev_find(vd->child[i], name);
