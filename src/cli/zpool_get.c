@@ -14,6 +14,7 @@ struct get_options {
 	const char *props; /* "all" or a list */
 	struct cli_table *table;
 	struct cli_json *all;
+	bool vdevs; /* what is asked about are devices */
 	bool failed, found;
 };
 
@@ -177,6 +178,7 @@ static int names_get(struct get_options *o, char **names, size_t n)
 
 	if (n < 2 || zpool_pool_exists(names[1]))
 		return pools_get(o, names, n);
+	o->vdevs = true;
 	for (size_t i = 1; i < n; i++)
 		if (vdev_get(o, names[0], names[i]))
 			failed = CLI_ERROR;
@@ -222,7 +224,7 @@ int zpool_get(int argc, char **argv)
 	err = names_get(&o, argv + optind, (size_t)(argc - optind));
 	if (o.json) {
 		doc = cli_json_document("zpool get");
-		cli_json_object(doc, "pools", o.all);
+		cli_json_object(doc, o.vdevs ? "vdevs" : "pools", o.all);
 		cli_json_print(doc, stdout);
 	} else {
 		cli_json_destroy(o.all);

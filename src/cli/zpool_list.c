@@ -121,13 +121,15 @@ static char *vdev_cell(const struct nvlist *row, const char *column, bool parsab
 		value = alloc;
 	else if (strcmp(column, "free") == 0)
 		value = size - alloc;
+	else if (strcmp(column, "expandsize") == 0)
+		value = nvlist_u64_or(row, "ex_dev_size", 0);
 	else if (strcmp(column, "fragmentation") == 0 && frag != UINT64_MAX)
 		return xasprintf(parsable ? "%" PRIu64 : "%" PRIu64 "%%", frag);
 	else if (strcmp(column, "capacity") == 0 && size)
 		return percent_show(alloc, size, parsable);
 	else
 		return xstrdup("-");
-	if (value == 0 && strcmp(column, "size") == 0)
+	if (value == 0 && (strcmp(column, "size") == 0 || strcmp(column, "expandsize") == 0))
 		return xstrdup("-");
 	if (parsable)
 		return xasprintf("%" PRIu64, value);
@@ -248,6 +250,72 @@ static void value_json(struct cli_json *props, const char *name, const char *sho
 	cli_json_object(props, name, o);
 }
 
+/* The columns that say something about a device. */
+static struct cli_json *vdev_props_json(const struct list_options *o, const struct nvlist *row)
+{
+	struct zpool_value none = {NULL, "-", false, 0};
+	struct cli_json *props = cli_json_create();
+
+	for (size_t i = 0; i < o->ncolumns; i++) {
+		const char *column = o->columns[i];
+
+		if (strcmp(column, "name") != 0 && strcmp(column, "altroot") != 0) {
+			autofree char *shown = vdev_cell(row, column, o->style.parsable);
+
+			value_json(props, column, shown, &none, o->json_int);
+		}
+	}
+	return props;
+}
+
+static struct cli_json *vdevs_json(const struct list_options *o, const struct nvlist *vdevs);
+
+static struct cli_json *vdev_json(const struct list_options *o, const struct nvlist *row, const char *name)
+{
+	static const char *const words[] = {"path", "phys_path", "devid", "enc_path", "class", "state"};
+	struct cli_json *out = cli_json_create();
+	struct nvlist *children;
+	const char *text;
+
+	cli_json_string(out, "name", name);
+	cli_json_string(out, "vdev_type", nvlist_string_or(row, "vdev_type", "?"));
+	cli_json_number(out, "guid", nvlist_u64_or(row, "guid", 0), o->json_int);
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (nvlist_string(row, words[i], &text) == 0)
+			cli_json_string(out, words[i], text);
+	cli_json_object(out, "properties", vdev_props_json(o, row));
+	if (nvlist_list(row, "vdevs", &children) == 0)
+		cli_json_object(out, "vdevs", vdevs_json(o, children));
+	return out;
+}
+
+static struct cli_json *vdevs_json(const struct list_options *o, const struct nvlist *vdevs)
+{
+	struct cli_json *out = cli_json_create();
+
+	for (const struct nvpair *p = nvlist_first(vdevs); p; p = nvlist_next(vdevs, p)) {
+		autofree char *name = zpool_row_name(nvpair_list(p, 0), nvpair_name(p), &o->style);
+
+		cli_json_object(out, name, vdev_json(o, nvpair_list(p, 0), name));
+	}
+	return out;
+}
+
+/* "vdevs" has the normal top-levels; the others stand in objects of their class. */
+static void classes_json(const struct list_options *o, const struct nvlist *pool, struct cli_json *out)
+{
+	static const char *const classes[] = {"dedup", "special", "logs", "l2cache", "spares"};
+	struct nvlist *vdevs, *root, *children;
+
+	if (nvlist_list(pool, "vdevs", &vdevs) == 0 &&
+	    nvlist_list(vdevs, nvlist_string_or(pool, "name", "?"), &root) == 0 &&
+	    nvlist_list(root, "vdevs", &children) == 0)
+		cli_json_object(out, "vdevs", vdevs_json(o, children));
+	for (size_t i = 0; i < ARRAY_LEN(classes); i++)
+		if (nvlist_list(pool, classes[i], &vdevs) == 0 && nvlist_len(vdevs))
+			cli_json_object(out, classes[i], vdevs_json(o, vdevs));
+}
+
 static struct cli_json *pool_json(const struct list_options *o, const struct nvlist *pool)
 {
 	static const char *const numbers[] = {"pool_guid", "txg", "spa_version", "zpl_version"};
@@ -266,6 +334,8 @@ static struct cli_json *pool_json(const struct list_options *o, const struct nvl
 			value_json(props, o->columns[i], shown, &v, o->json_int);
 	}
 	cli_json_object(out, "properties", props);
+	if (o->verbose)
+		classes_json(o, pool, out);
 	return out;
 }
 
