@@ -247,7 +247,7 @@ static const char *listing_action(const struct nvlist *config)
 
 	if (nvlist_u64_or(config, "state", 0) == 2)
 		return "The pool was destroyed, but can be imported using the '-Df' flags.";
-	if (strcmp(reason, "hostid-mismatch") == 0 || strcmp(reason, "bad-log") == 0 || nvlist_exists(config, "error"))
+	if (strncmp(reason, "hostid-", 7) == 0 || strcmp(reason, "bad-log") == 0 || nvlist_exists(config, "error"))
 		return nvlist_string_or(config, "action", NULL);
 	if (strcmp(health, "DEGRADED") == 0)
 		return CAN_BE "despite missing or damaged devices.  The fault tolerance of the pool may be compromised "

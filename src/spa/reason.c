@@ -21,6 +21,8 @@ static const struct reason {
      "Use 'zpool scrub' to verify all data checksums.", NULL},
     {"hostid-active", "The pool is currently imported by another system.",
      "The pool must be exported from that system before it can be safely imported.", "ZFS-8000-EY"},
+    {"hostid-required", "The pool has multihost on, and this system has no host id by which others could know it.",
+     "Give the system a host id of its own in /etc/hostid, then import the pool.", "ZFS-8000-EY"},
     {"hostid-mismatch", "The pool was last accessed by another system.",
      "The pool can be imported using its name or numeric identifier and the '-f' flag.", "ZFS-8000-EY"},
     {"version-newer", "The pool is formatted using an incompatible version.",

@@ -70,6 +70,8 @@ static void row_add_space(const struct spa_top_space *space, struct nvlist *row)
 	nvlist_add_u64(row, "alloc_space", space->allocated);
 	nvlist_add_u64(row, "total_space", space->size);
 	nvlist_add_u64(row, "fragmentation", space->fragmentation);
+	if (space->expand)
+		nvlist_add_u64(row, "ex_dev_size", space->expand);
 	if (space->checkpoint)
 		nvlist_add_u64(row, "checkpoint_space", space->checkpoint);
 }
@@ -301,6 +303,10 @@ static void failure_take(struct nvlist *config, int err, const struct err *e)
 	if (strcmp(health, "ONLINE") != 0 && strcmp(health, "DEGRADED") != 0)
 		return;
 	nvlist_add_string(config, "error", text ? text + 3 : err_words(err));
+	if (err == -EREMOTEIO) { /* the activity test of multihost pools */
+		spa_reason_add(config, os_hostid() ? "hostid-active" : "hostid-required");
+		return;
+	}
 	if (err == -ENOTSUP || is_foreign(config))
 		return;
 	nvlist_add_string(config, "health", "FAULTED");
