@@ -5,8 +5,9 @@
  *   zdb.c         options, finding and opening the pool         zdb_label.c   labels, uberblocks, configuration
  *   zdb_blocks.c  -b -c: every block of the pool, counted       zdb_claim.c   the leak check: space maps against blocks
  *   zdb_types.c   tables of the counts                          zdb_dedup.c   -D, -S
- *   zdb_dataset.c -d -i: data sets and their objects            zdb_object.c  what objects hold
- *   zdb_space.c   -m -y: metaslabs                              zdb_raw.c     -R: bytes of a device
+ *   zdb_dataset.c -d: data sets and their objects               zdb_object.c  what objects hold
+ *   zdb_log.c     -i: intent logs                               zdb_space.c   -m -y: metaslabs
+ *   zdb_raw.c     -R: bytes of a device
  *
  * Output is near to OpenZFS's zdb, so that people and scripts find their way; where it differs it says more.
  * One thread prints; completions of -c print their errors under a lock.
@@ -123,8 +124,6 @@ void zdb_simulate(struct zdb *z);
 
 /* --- zdb_dataset.c, zdb_object.c --- */
 void zdb_datasets(struct zdb *z);
-/* A data set by the words after the pool's name, the MOS when there are none. NULL: told. */
-struct objset *zdb_objset_open(struct zdb *z, struct dsl_dataset **ds);
 struct zdb_view {
 	struct zdb *z;
 	struct objset *os;
@@ -134,9 +133,11 @@ struct zdb_view {
 	bool header;            /* the column headings are still to be printed */
 };
 void zdb_object(struct zdb_view *v, struct dnode *dn);
-void zdb_object_contents(struct zdb_view *v, struct dnode *dn);
 /* "0:1000:200 20000L/400P F=1 B=8/8 cksum=..." */
 void zdb_bp_compact(const struct bp *bp, struct str *out);
+
+/* --- zdb_log.c --- */
+void zdb_log(struct zdb *z, struct objset *os, bool snapshot);
 
 /* --- zdb_space.c --- */
 void zdb_metaslabs(struct zdb *z);

@@ -5,7 +5,6 @@
 
 #include "dmu/bpobj.h"
 #include "dsl/dsl_deadlist.h"
-#include "zil/zil.h"
 #include "zpl/zpl.h"
 
 #define DEADLIST_KEYS_MAX 65536u
@@ -15,122 +14,6 @@ static const char *objset_word(enum objset_type type)
 	static const char *const words[] = {"NONE", "META", "ZPL", "ZVOL"};
 
 	return (unsigned)type < ARRAY_LEN(words) ? words[type] : "UNKNOWN";
-}
-
-/* ---- intent logs ---- */
-
-struct log_dump {
-	struct zdb *z;
-	unsigned level;
-	uint64_t claim_txg;
-	uint64_t records[TX_TYPES], blocks;
-};
-
-static int log_block_print(void *arg, const struct bp *bp, uint64_t seq)
-{
-	struct log_dump *l = arg;
-	const char *claim = l->claim_txg                              ? "already claimed"
-			    : bp_birth(bp) > l->z->spa->uberblock.txg ? "will claim"
-								      : "won't claim";
-	struct str text = {NULL, 0, 0};
-
-	l->blocks++;
-	if (l->level < 3)
-		return 0;
-	if (l->level >= 5) {
-		str_add(&text, ", ");
-		bp_print(bp, &text);
-	}
-	printf("\tBlock seqno %" PRIu64 ", %s%s\n", seq, claim, str_get(&text));
-	str_free(&text);
-	return 0;
-}
-
-static uint64_t record_word(const struct zil_record *r, unsigned at)
-{
-	return r->reclen >= at + 8 ? load_host64(r->data + at) : 0;
-}
-
-/* Fields of the commonest records (07 9.12); all begin with the object's number. */
-static void record_fields(const struct zil_record *r, unsigned level)
-{
-	struct str text = {NULL, 0, 0};
-	struct bp bp;
-
-	if (r->txtype == TX_WRITE || r->txtype == TX_WRITE2) {
-		printf("\t\t\tfoid %" PRIu64 ", offset %" PRIx64 ", length %" PRIx64 "\n", record_word(r, 32),
-		       record_word(r, 40), record_word(r, 48));
-		if (level < 5 || r->reclen < 192)
-			return;
-		bp_decode(&bp, r->data + 64, false);
-		if (bp_is_hole(&bp))
-			return;
-		bp_print(&bp, &text);
-		printf("\t\t\t%s\n", str_get(&text));
-		str_free(&text);
-	} else if (r->txtype == TX_TRUNCATE) {
-		printf("\t\t\tfoid %" PRIu64 ", offset 0x%" PRIx64 ", length 0x%" PRIx64 "\n", record_word(r, 32),
-		       record_word(r, 40), record_word(r, 48));
-	} else if (r->txtype == TX_COMMIT) {
-		return;
-	} else if (r->txtype == TX_CREATE || (r->txtype >= TX_MKDIR && r->txtype <= TX_SYMLINK) ||
-		   (r->txtype >= TX_CREATE_ACL && r->txtype <= TX_MKDIR_ACL_ATTR)) {
-		printf("\t\t\tdoid %" PRIu64 ", foid %" PRIu64 ", mode %" PRIo64 "\n", record_word(r, 32),
-		       record_word(r, 40) & ((UINT64_C(1) << 48) - 1), record_word(r, 48));
-	} else {
-		printf("\t\t\tfoid %" PRIu64 "\n", record_word(r, 32));
-	}
-}
-
-static int log_record_print(void *arg, const struct zil_record *r)
-{
-	struct log_dump *l = arg;
-
-	if (r->txtype < TX_TYPES)
-		l->records[r->txtype]++;
-	if (l->level < 4)
-		return 0;
-	printf("\t\t%s%-*s len %6" PRIu64 ", txg %" PRIu64 ", seq %" PRIu64 "\n", r->case_insensitive ? "CI-" : "",
-	       r->case_insensitive ? 16 : 19, zil_record_name(r->txtype), r->reclen, r->txg, r->seq);
-	if (r->sealed && r->txtype != TX_WRITE)
-		puts("\t\t\t(encrypted)");
-	else if (r->sealed)
-		puts("\t\t\t(encrypted)");
-	else
-		record_fields(r, l->level);
-	return 0;
-}
-
-static void log_print(struct zdb *z, struct objset *os, bool snapshot)
-{
-	struct log_dump l = {.z = z, .level = MAX(zdb_level(z, 'i'), MIN(zdb_level(z, 'd'), 5u))};
-	struct zil_header h;
-	int err;
-
-	if (zil_header_decode(os->zil_header, os->swapped, &h) || bp_is_hole(&h.log) ||
-	    (l.level < 2 && !zdb_has(z, 'i')))
-		return;
-	printf("\n    ZIL header: claim_txg %" PRIu64 ", claim_blk_seq %" PRIu64 ", claim_lr_seq %" PRIu64
-	       " replay_seq %" PRIu64 ", flags 0x%" PRIx64 "\n",
-	       h.claim_txg, h.claim_blk_seq, h.claim_lr_seq, h.replay_seq, h.flags);
-	if (snapshot || l.level < 2)
-		return;
-	l.claim_txg = h.claim_txg;
-	putchar('\n');
-	err = zil_each(os, log_block_print, log_record_print, &l);
-	if (err)
-		zdb_warn(z, "intent log of data set %" PRIu64 ": %s", os->id, err_words(err));
-	if (zdb_level(z, 'i') >= 1 && l.level >= 3) {
-		uint64_t total = 0;
-
-		for (unsigned i = 0; i < TX_TYPES; i++)
-			total += l.records[i];
-		printf("\tTotal %3" PRIu64 "\n", total);
-		for (unsigned i = 0; i < TX_TYPES; i++)
-			if (l.records[i])
-				printf("\t\t%-16s %6" PRIu64 "\n", zil_record_name(i), l.records[i]);
-	}
-	putchar('\n');
 }
 
 /* ---- deadlists ---- */
@@ -310,7 +193,7 @@ static void view_print(struct zdb_view *v)
 		return;
 	}
 	if (v->ds) {
-		log_print(z, v->os, v->ds->is_snapshot);
+		zdb_log(z, v->os, v->ds->is_snapshot);
 		deadlist_print(z, v->ds, v->level);
 	}
 	if (v->level < 2)
@@ -392,26 +275,6 @@ static int dataset_find(struct zdb *z, struct dsl_dataset **ds, struct err *e)
 	name = xasprintf("%s%s", z->spa->name, strcmp(rest, "/") ? rest : "");
 	return dsl_dataset_hold(z->spa->dsl, name, ds, e);
 }
-
-struct objset *zdb_objset_open(struct zdb *z, struct dsl_dataset **ds)
-{
-	struct err e = ERR_INIT;
-	struct objset *os;
-
-	*ds = NULL;
-	if (!z->dataset[0])
-		return objset_hold(z->spa->mos);
-	if (dataset_find(z, ds, &e) || objset_open(&z->spa->dp, (*ds)->object, &(*ds)->bp, NULL, &os, &e)) {
-		zdb_warn(z, "%s", e.text);
-		if (*ds)
-			dsl_dataset_release(*ds);
-		*ds = NULL;
-		return NULL;
-	}
-	return os;
-}
-
-/* ---- reference counts of features that count data sets or objects ---- */
 
 static void pool_print(struct zdb *z)
 {

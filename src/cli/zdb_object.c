@@ -568,7 +568,7 @@ static void bonus_print(struct zdb_view *v, struct dnode *dn)
 	}
 }
 
-void zdb_object_contents(struct zdb_view *v, struct dnode *dn)
+static void contents_print(struct zdb_view *v, struct dnode *dn)
 {
 	bonus_print(v, dn);
 	if (type_is_zap(dn->type))
@@ -592,7 +592,7 @@ void zdb_object(struct zdb_view *v, struct dnode *dn)
 	if (sealed || dn->bonus_encrypted)
 		puts("\t\t(object encrypted)");
 	else if (dn->object != 0)
-		zdb_object_contents(v, dn);
+		contents_print(v, dn);
 	if (v->level >= 5)
 		pointers_print(v, dn);
 }
