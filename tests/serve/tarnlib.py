@@ -20,6 +20,9 @@ ends with 77, skipped. Images are unpacked once for each file and copied only fo
 import contextlib
 import json
 import os
+import pty
+import re
+import select
 import shutil
 import signal
 import subprocess
@@ -180,6 +183,36 @@ class Tarn:
 
     def zfs(self, *argv, **kw):
         return self.tarn('zfs', *argv, **kw)
+
+    def on_terminal(self, *argv, answers=(), interrupt_at=None, timeout=TIMEOUT):
+        """tarn on a terminal of its own: each prompt ("Enter ...': ") is answered in turn, Ctrl-C typed as soon as the text
+        interrupt_at is seen. Exit code, and all that was shown."""
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execve(self.program('tarn'), ['tarn', *map(str, argv)], self.env)
+        shown, answered, end = b'', 0, time.monotonic() + timeout
+        while True:
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                os.close(fd)
+                raise Failure('no end: %r' % shown[-2000:])
+            if not select.select([fd], [], [], 1)[0]:
+                continue
+            try:
+                part = os.read(fd, 4096)
+            except OSError:  # the other end is closed
+                break
+            shown += part
+            if answered < min(len(answers), len(re.findall(b"Enter [^\n]*': ", shown))):
+                os.write(fd, answers[answered].encode() + b'\n')
+                answered += 1
+            if interrupt_at and interrupt_at.encode() in shown:
+                os.write(fd, b'\x03')
+                interrupt_at = None
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        os.close(fd)
+        return code, shown.decode('utf-8', 'surrogateescape')
 
     # -- pools --
 

@@ -1,43 +1,15 @@
 """zfs load-key and unload-key: the three formats from files, pipes and a terminal; wrong keys; many keys at once."""
 
 import os
-import pty
-import select
-import time
 
 import tarnlib
-from tarnlib import Failure, check, contains, eq, manifest
+from tarnlib import check, contains, eq, manifest
 
 POOL = 'encryption'
 
 
 def status(t, name):
     return t.zfs('get', '-Ho', 'value', 'keystatus', name).out.strip()
-
-
-def on_terminal(t, answers, *argv):
-    """A program on a terminal of its own: each prompt is answered; exit code and all that was shown."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(t.program('tarn'), ['zfs', *argv], t.env)
-    shown, answered, end = b'', 0, time.monotonic() + 30
-    while time.monotonic() < end:
-        if not select.select([fd], [], [], 1)[0]:
-            continue
-        try:
-            part = os.read(fd, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-        if answered < min(len(answers), shown.count(b"': ")):
-            os.write(fd, answers[answered].encode() + b'\n')
-            answered += 1
-    else:
-        raise Failure('no end: %r' % shown)
-    os.close(fd)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
 
 
 def test_files_of_every_format(t):
@@ -62,14 +34,14 @@ def test_pipe_and_terminal(t):
     t.zfs('load-key', '-L', 'prompt', root, input=key + '\n')
     eq(status(t, root + '/child'), 'available')
     t.zfs('unload-key', root)
-    code, shown = on_terminal(t, ['not the one', key], 'load-key', '-L', 'prompt', root)
+    code, shown = t.on_terminal('zfs', 'load-key', '-L', 'prompt', root, answers=['not the one', key])
     eq(code, 0, shown)
     contains(shown, "Enter passphrase for '%s': " % root)
     contains(shown, 'ncorrect key')
     check(key not in shown, 'the terminal showed the passphrase')
     eq(status(t, root), 'available')
     t.zfs('unload-key', root)
-    code, shown = on_terminal(t, ['wrong one'] * 3, 'load-key', '-L', 'prompt', root)
+    code, shown = t.on_terminal('zfs', 'load-key', '-L', 'prompt', root, answers=['wrong one'] * 3)
     eq(code, 1, shown)
     eq(shown.count('ncorrect key'), 3)
     eq(status(t, root), 'unavailable')

@@ -1,12 +1,15 @@
 """zpool import and export: what is found, what comes up, what is refused."""
 
+import hashlib
 import os
+import re
 import shutil
 import signal
+import struct
 import time
 
 import tarnlib
-from tarnlib import check, contains, eq, golden, wait_for
+from tarnlib import check, contains, eq, golden, manifest, wait_for
 
 LABEL = 256 << 10
 
@@ -192,14 +195,18 @@ def test_rubbish(t):
     t.zpool('import', '-d', folder, code=1)
 
 
+def many_devices(t, n=3000):
+    folder = os.path.join(t.dir, 'many')
+    os.mkdir(folder)
+    for i in range(n):
+        with open(os.path.join(folder, 'd%d' % i), 'wb') as f:
+            f.truncate(64 << 20)
+    return folder
+
+
 def test_interrupt(t):
     """Ctrl-C ends a search and an import at once; the daemon goes on."""
-    many = os.path.join(t.dir, 'many')
-    os.mkdir(many)
-    for i in range(3000):
-        path = os.path.join(many, 'd%d' % i)
-        with open(path, 'wb') as f:
-            f.truncate(64 << 20)
+    many = many_devices(t)
     t.zpool('list')
     for argv in (['import', '-d', many], ['import', '-d', many, 'tank']):
         p = t.start(t.program('tarn'), 'zpool', *argv)
@@ -210,6 +217,128 @@ def test_interrupt(t):
         check(time.monotonic() - begin < 5, 'took %.1f s' % (time.monotonic() - begin))
         check(p.returncode != 0)
     wait_for(lambda: t.zpool('list').code == 0, 'the daemon')
+
+
+def label_set(image, name, value):
+    """Writes a number of the top of all four labels of an image, with the checksums that go with it (01-pool.md 2.3)."""
+    pair = struct.pack('>I', len(name)) + name.encode().ljust((len(name) + 3) & ~3, b'\0') + struct.pack('>II', 8, 1)
+    size = os.path.getsize(image) & ~(LABEL - 1)
+    with open(image, 'r+b') as f:
+        for label in (0, LABEL, size - 2 * LABEL, size - LABEL):
+            offset = label + (16 << 10)
+            f.seek(offset)
+            block = bytearray(f.read(112 << 10))
+            at = block.index(pair) + len(pair)
+            block[at:at + 8] = struct.pack('>Q', value)
+            block[-32:] = struct.pack('<4Q', offset, 0, 0, 0)
+            block[-32:] = struct.pack('<4Q', *struct.unpack('>4Q', hashlib.sha256(block).digest()))
+            f.seek(offset)
+            f.write(block)
+
+
+def test_destroyed(t):
+    """A destroyed pool shows with -D only, and comes back with -D."""
+    folder, name = t.copy_pool('mirror'), t.pool_name('mirror')
+    for image in os.listdir(folder):
+        label_set(os.path.join(folder, image), 'state', 2)
+    eq(t.zpool('import', '-d', folder, code=1).err, 'no pools available to import\n')
+    contains(t.zpool('import', '-d', folder, name, code=1).err, 'no such pool available')
+    out = t.zpool('import', '-D', '-d', folder).out
+    for part in ('   pool: %s\n' % name, '  state: ONLINE (DESTROYED)\n', "'-Df'"):
+        contains(out, part)
+    check('note:' not in out, 'the labels are sound', out)
+    t.zpool('import', '-N', '-D', '-f', '-d', folder, name)
+    eq(t.zpool('list', '-H', '-o', 'name,health').out, name + '\tONLINE\n')
+    t.zpool('export', name)
+    t.zpool('import', '-N', '-D', '-a', '-d', folder)
+    eq(t.zpool('list', '-H', '-o', 'name').out, name + '\n')
+    t.zpool('export', name)
+    t.zpool('import', '-D', '-d', golden('mirror'), code=1)  # -D leaves out what is not destroyed
+
+
+def test_txg(t):
+    """-T opens the state of that txg."""
+    image = os.path.join(golden('single'), 'disk0.img')
+    txgs = sorted({int(n) for n in re.findall(r'^\ttxg = (\d+)$', t.tarn('zdb', '-lu', image).out, re.M)})
+    newest, older = txgs[-1], txgs[-2]
+    for txg in (older, newest):
+        name = t.import_pool('single', '-T', txg)
+        eq(t.zpool('status', '-j', '--json-int').json()['pools'][name]['txg'], txg)
+        t.zpool('export', name)
+    t.import_pool('single', '-T', newest + 1000)  # the newest state that is not past it
+    eq(t.zpool('status', '-j', '--json-int').json()['pools'][name]['txg'], newest)
+    t.zpool('export', name)
+    t.import_pool('single', '-T', 1, code=1)
+    eq(t.zpool('list', '-H').out, '')
+    t.zpool('import', '-T', 'x', '-d', golden('single'), name, code=2)
+
+
+def test_keys(t):
+    """-l loads keys before anything is mounted, from the terminal or from a pipe."""
+    pool, key = 'encrypted-pool', manifest('encrypted-pool')['keys']['safe']['value']
+    name, where = t.pool_name(pool), golden(pool)
+    argv = ['zpool', 'import', '-f', '-N', '-l', '-o', 'readonly=on', '-d', where, name]
+    kept = '/tmp/keys/safe'  # the keylocation that the pool has
+    if os.path.exists(kept):
+        raise tarnlib.Skip(kept + ' is there')
+    status = ['get', '-Ho', 'value', 'keystatus', name]
+    r = t.tarn(*argv, code=1)
+    contains(r.err, 'safe')
+    eq(t.zfs(*status).out, 'unavailable\n', 'imported, without its key')
+    t.zpool('export', name)
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    try:
+        shutil.copy(t.key_file(pool, 'safe'), kept)
+        t.tarn(*argv)
+    finally:
+        os.unlink(kept)
+    eq(t.zfs(*status).out, 'available\n')
+    t.zpool('export', name)
+
+
+def test_keys_asked_for(t):
+    """-l asks on the terminal, once for each root whose key is not in a file, and reads a pipe."""
+    pool, root = 'encryption', 'secret/parent'
+    name, key = t.pool_name(pool), manifest(pool)['keys'][root]['value']
+    argv = ['zpool', 'import', '-f', '-N', '-l', '-o', 'readonly=on', '-d', golden(pool), name]
+    code, shown = t.on_terminal(*argv, answers=['wrong one', key])
+    eq(code, 1, 'the files with the other keys are not there')
+    contains(shown, "Enter passphrase for '%s': " % root)
+    contains(shown, 'ncorrect key')
+    check(key not in shown, 'the terminal showed the passphrase')
+    eq(t.zfs('get', '-Ho', 'value', 'keystatus', root).out, 'available\n')
+    t.zpool('export', name)
+    t.tarn(*argv, input=key + '\n', code=1)
+    eq(t.zfs('get', '-Ho', 'value', 'keystatus', root).out, 'available\n')
+
+
+def test_progress_on_a_terminal(t):
+    """What is being done shows on the terminal and is wiped away; elsewhere it is not shown at all."""
+    folder = many_devices(t, 300)
+    for image in os.listdir(golden('mirror')):
+        os.symlink(os.path.join(golden('mirror'), image), os.path.join(folder, image))
+    t.zpool('list')
+    code, shown = t.on_terminal('zpool', 'import', '-d', folder)
+    eq(code, 0, shown)
+    contains(shown, '\r\x1b[Kreading ')
+    left = re.sub(r'[^\n]*\r\x1b\[K', '', shown.replace('\r\n', '\n'))
+    eq(left, t.zpool('import', '-d', folder).out)
+    eq(t.zpool('import', '-d', folder).err, '')
+
+
+def test_interrupt_on_a_terminal(t):
+    """Ctrl-C as it is typed: a long listing ends at once, and its line is wiped away."""
+    folder = many_devices(t)
+    t.zpool('list')
+    pid = t.daemon_pid()
+    begin = time.monotonic()
+    code, shown = t.on_terminal('zpool', 'import', '-d', folder, interrupt_at='reading ')
+    check(code != 0, shown[-500:])
+    check(time.monotonic() - begin < 5, 'took %.1f s' % (time.monotonic() - begin))
+    left = re.sub(r'[^\n]*\r\x1b\[K', '', shown.replace('\r\n', '\n'))
+    check('reading' not in left, left)
+    eq(t.daemon_pid(), pid)
+    eq(t.zpool('list', '-H').out, '')
 
 
 tarnlib.main(globals())

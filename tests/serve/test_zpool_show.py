@@ -1,5 +1,6 @@
 """zpool list, get, status, history and iostat: what they print of golden pools, against OpenZFS's own output."""
 
+import os
 import re
 
 import tarnlib
@@ -41,6 +42,63 @@ def test_against_openzfs(t):
         eq(history, want[:len(history)], pool)  # some were imported for writing after the images were kept
         check(len(history) > 1, pool)
         t.zpool('export', name)
+
+
+def test_order_of_properties(t):
+    """zpool get all lists what OpenZFS lists in its order."""
+    for pool in ('v24-every-feature', 'v24-special', 'single'):
+        name = t.import_pool(pool)
+        want = list(manifest(pool)['pool']['properties'])
+        got = [r[1] for r in t.zpool('get', '-H', 'all', name).rows()]
+        eq([p for p in got if p in want], want, pool)
+        for what in 'size capacity free allocated available usable used expandsize fragmentation'.split():
+            for group in 'normal special dedup log elog special_elog'.split():
+                check('class_%s_%s' % (group, what) in got, group, what)
+        t.zpool('export', name)
+
+
+def test_list_json(t):
+    """-v -j: the devices, in objects of their class."""
+    t.import_pool('special')
+    t.import_pool('intent-log-device')
+    pools = t.zpool('list', '-v', '-j', '--json-int').json()['pools']
+    one = list(pools['mixed']['vdevs'].values())[0]
+    eq((one['vdev_type'], one['class'], one['state']), ('disk', 'normal', 'ONLINE'))
+    eq(one['properties']['size']['value'], 64 << 20)
+    eq(list(pools['mixed']['special'].values())[0]['class'], 'special')
+    check([p for p in pools.values() if 'logs' in p], pools)
+    check('vdevs' not in t.zpool('list', '-j').json()['pools']['mixed'])
+
+
+def test_expandsize(t):
+    """Devices that grew: whole metaslabs more, of the top-level and the pool."""
+    folder = t.copy_pool('mirror')
+    size = 0
+    for image in os.listdir(folder):
+        path = os.path.join(folder, image)
+        size = os.path.getsize(path)
+        os.truncate(path, size + (64 << 20))
+    name = t.import_pool('mirror', folder=folder)
+    eq(t.zpool('list', '-Hp', '-o', 'expandsize', name).out, '%d\n' % (64 << 20))
+    rows = {r[1]: r for r in t.zpool('list', '-Hvp', name).rows() if r[0] == ''}
+    eq(rows['mirror-0'][6], '%d' % (64 << 20))
+    eq({r[6] for n, r in rows.items() if n != 'mirror-0'}, {'-'})
+
+
+def test_device_properties(t):
+    name = t.import_pool('mirror')
+    rows = {r[1]: r[2:] for r in t.zpool('get', '-Hp', 'all', name, 'mirror-0').rows()}
+    for prop, value in {'name': ['mirror-0', '-'], 'numchildren': ['2', '-'], 'parent': ['root', '-'],
+                        'write_ops': ['0', '-'], 'trim_bytes': ['0', '-'], 'checksum_n': ['-', 'default'],
+                        'allocating': ['on', 'default'], 'raidz_expanding': ['off', '-'],
+                        'bootsize': ['-', '-']}.items():
+        eq(rows[prop], value, prop)
+    check(int(rows['read_ops'][0]) >= 0)
+    j = t.zpool('get', '-j', 'name,trim_support', name, 'all-vdevs').json()['vdevs']
+    eq(len(j), 4)
+    eq(j['root']['properties']['name']['value'], 'root')
+    eq([v['properties']['trim_support']['value'] for n, v in j.items() if n.endswith('.img')], ['on', 'on'])
+    eq(t.zpool('get', '-Ho', 'value', 'numchildren', name, 'root').out, '1\n')
 
 
 def test_list(t):
