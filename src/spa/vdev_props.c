@@ -107,6 +107,25 @@ static void traits_add(const struct vdev *vd, struct nvlist *l)
 	}
 }
 
+/* Of a device of a dRAID with failure groups: which group, and which place in it; devices of one place fail together
+ * (06 7.1). */
+static void failure_group_add(const struct vdev *vd, struct nvlist *l)
+{
+	uint64_t group_size = 0;
+
+	while (vd->parent && vd->parent->kind != VDEV_DRAID)
+		vd = vd->parent;
+	if (vd->parent)
+		group_size = nvlist_u64_or(vd->parent->config, "draid_nchildren", 0);
+	if (group_size) {
+		spa_prop_add_number(l, "failure_domain", vd->id % group_size, "-");
+		spa_prop_add_number(l, "failure_group", vd->id / group_size, "-");
+	} else {
+		spa_prop_add(l, "failure_domain", "-", "-");
+		spa_prop_add(l, "failure_group", "-", "-");
+	}
+}
+
 /* --- stored ones (01 5.4) --- */
 static uint64_t props_zap(const struct vdev *vd)
 {
@@ -177,6 +196,7 @@ int spa_vdev_props_get(struct spa *spa, struct vdev *vd, struct nvlist **out)
 	places_add(vd, l);
 	counters_add(vd, l);
 	traits_add(vd, l);
+	failure_group_add(vd, l);
 	settings_add(spa, vd, l);
 	*out = l;
 	return 0;
