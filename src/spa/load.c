@@ -311,7 +311,7 @@ static int load_checkpoint(struct spa_loader *ld, struct err *e)
 
 static int load_chosen(struct spa_loader *ld, struct err *e)
 {
-	int err = ld->args->trial ? 0 : spa_activity_check(ld, &ld->ub[0], e);
+	int err = spa_activity_check(ld, &ld->ub[0], e);
 
 	if (err)
 		return err;

@@ -36,9 +36,9 @@ struct spa_import {
 	struct nvlist *config; /* from spa_search */
 	const char *new_name;  /* NULL: its own */
 	bool temporary_name;   /* -t */
-	bool trial;            /* for a listing: to be exported again at once, so hosts are not asked about */
-	bool force;            /* -f: although another host used it last */
-	bool missing_log;      /* -m */
+	bool trial;       /* for a listing: to be exported again at once, so which host had it last does not count */
+	bool force;       /* -f: although another host used it last */
+	bool missing_log; /* -m */
 	bool rewind, rewind_dry, extreme; /* -F -n -X; dry: the pool is opened as it would be, and noted */
 	uint64_t txg;                     /* -T, 0 = newest */
 	bool rewind_checkpoint;           /* --rewind-to-checkpoint */
@@ -55,7 +55,8 @@ int spa_import(const struct spa_import *args, struct spa **out, struct err *e);
 /*
  * Opens what was found, as an import would, and puts what `zpool import` lists better than labels tell into the
  * configuration: health, reason, rows of special, log, spare and cache devices. What cannot be opened keeps what the
- * labels said, with the cause as "error". -EINTR only.
+ * labels said, with the cause as "error". A multihost pool is tested for activity, as for an import, which takes 20 s
+ * and more. -EINTR only.
  */
 int spa_config_try(struct nvlist *config, struct arc *arc, bool (*progress)(void *arg, const char *stage), void *arg);
 /* -EBUSY while holds exist (mounts, exports, open objsets). */

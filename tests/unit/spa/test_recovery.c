@@ -277,6 +277,7 @@ static void multihost_fake(const char *path, unsigned shift, uint64_t delay)
 static void a_multihost_pool_is_tested_or_refused(void **state)
 {
 	autofree char *disk = copy("single", 0);
+	autonv struct nvlist *config = NULL;
 	struct err e;
 	struct spa *spa;
 	int err;
@@ -286,6 +287,10 @@ static void a_multihost_pool_is_tested_or_refused(void **state)
 	if (os_hostid() == 0) {
 		assert_int_equal(err, -EREMOTEIO);
 		assert_non_null(strstr(e.text, "multihost"));
+		config = found();
+		assert_int_equal(spa_config_try(config, arc, NULL, NULL), 0);
+		assert_string_equal(nvlist_string_or(config, "health", ""), "ONLINE");
+		assert_string_equal(nvlist_string_or(config, "reason", ""), "hostid-required");
 	} else {
 		assert_int_equal(err, -EINTR); /* while it waits */
 	}
