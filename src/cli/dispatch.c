@@ -108,7 +108,8 @@ int cli_dispatch(const char *program, const struct cli_command *table, int argc,
 		return version(program, argc > 2 ? argv[2] : NULL);
 	if (!c)
 		return cli_usage(program, table, "", "unrecognized command '%s'", argv[1]);
-	if (argc > 2 && strncmp(c->usage, "COMMAND", 7) != 0 && is_help(argv[2]) && strcmp(argv[2], "-h") && strcmp(argv[2], "help")) {
+	if (argc > 2 && strncmp(c->usage, "COMMAND", 7) != 0 && is_help(argv[2]) && strcmp(argv[2], "-h") &&
+	    strcmp(argv[2], "help")) {
 		usage_one(stdout, program, c);
 		return CLI_OK;
 	}

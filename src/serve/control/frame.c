@@ -6,8 +6,9 @@
 
 #include "base/bytes.h"
 
-#define FRAME_HEADER 16
-#define FRAME_MAGIC  0x4e524154u /* "TARN", little endian */
+#define FRAME_HEADER  16
+#define PAYLOAD_FIRST (64u << 10)
+#define FRAME_MAGIC   0x4e524154u /* "TARN", little endian */
 
 int control_header_decode(const uint8_t hdr[16], enum control_kind *kind, uint32_t *id, uint32_t *length, struct err *e)
 {
@@ -94,6 +95,42 @@ static int recv_all(int fd, uint8_t *data, size_t len, bool started, size_t *got
 	return 0;
 }
 
+/* As much room as has come twice over: a length is only a claim until its bytes are there. The old copy is wiped, since
+ * it may hold a key. */
+static bool payload_grow(uint8_t **data, size_t used, size_t *room, size_t length)
+{
+	size_t more = MIN(MAX(*room * 2, (size_t)PAYLOAD_FIRST), length);
+	uint8_t *bigger = malloc(more);
+
+	if (!bigger)
+		return false;
+	if (used)
+		memcpy(bigger, *data, used);
+	if (*data)
+		explicit_bzero(*data, used);
+	free(*data);
+	*data = bigger;
+	*room = more;
+	return true;
+}
+
+/* *data is malloc'd, *got bytes of it came; also on errors, so that they can be wiped. */
+static int payload_recv(int fd, size_t length, uint8_t **data, size_t *got, struct err *e)
+{
+	size_t room = 0, n = 0;
+	int err = 0;
+
+	*data = NULL;
+	*got = 0;
+	while (!err && *got < length) {
+		if (!payload_grow(data, *got, &room, length))
+			return err_set(e, -ENOMEM, "no memory for a frame of %zu bytes", length);
+		err = recv_all(fd, *data + *got, room - *got, true, &n);
+		*got += n;
+	}
+	return err ? err_set(e, err, "the connection broke in the midst of a frame") : 0;
+}
+
 int control_recv(int fd, enum control_kind *kind, uint32_t *id, struct nvlist **l, struct err *e)
 {
 	uint8_t hdr[FRAME_HEADER], *data;
@@ -110,15 +147,11 @@ int control_recv(int fd, enum control_kind *kind, uint32_t *id, struct nvlist **
 	err = control_header_decode(hdr, kind, id, &length, e);
 	if (err || length == 0)
 		return err;
-	data = malloc(length);
-	if (!data)
-		return err_set(e, -ENOMEM, "no memory for a frame of %u bytes", length);
-	err = recv_all(fd, data, length, true, &got);
-	if (err)
-		err_set(e, err, "the connection broke in the midst of a frame");
-	else
+	err = payload_recv(fd, length, &data, &got, e);
+	if (!err)
 		err = nvlist_unpack(data, length, l, e);
-	explicit_bzero(data, got);
+	if (data)
+		explicit_bzero(data, got);
 	free(data);
 	return err;
 }
