@@ -1,7 +1,9 @@
 /*
  * Block buffers. Sizes are rounded up to a class: multiples of a page to 16 KiB, then four classes to each doubling.
- * Buffers of 128 KiB and more are mappings of their own, so that what they held goes back to the system when freed;
- * smaller ones come from the heap.
+ * Small buffers come from the heap. From 128 KiB on they are mappings, so that what they held goes back to the system
+ * when freed: those whose size divides a huge page are cut from one, which spares a page fault for every 4 KiB that a
+ * device fills; others are mappings of their own. A cut buffer that is given up returns its memory but keeps its place,
+ * for the next of its size.
  */
 #include <sys/mman.h>
 
@@ -12,6 +14,7 @@
 #define BUF_MAX      (32u << 20)
 #define BUF_MAP_FROM (128u << 10)
 #define BUF_CLASSES  48
+#define BUF_HUGE     (2u << 20)
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -34,6 +37,8 @@ struct buf_stack {
 };
 
 static struct buf_stack stacks[BUF_CLASSES] = {[0 ... BUF_CLASSES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+/* Cut buffers without memory. */
+static struct buf_stack vacant[BUF_CLASSES] = {[0 ... BUF_CLASSES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 static atomic_uint_fast64_t bytes_in_use;
 static atomic_uint_fast64_t bytes_cached;
 static atomic_uint_fast64_t cache_limit = BUF_CACHE_DEFAULT;
@@ -63,15 +68,6 @@ static void *buf_data_alloc(uint32_t alloc)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static void buf_destroy(struct buf *b)
-{
-	if (b->alloc < BUF_MAP_FROM)
-		free(b->data);
-	else
-		munmap(b->data, b->alloc);
-	free(b);
-}
-
 static struct buf *stack_pop(struct buf_stack *s)
 {
 	struct buf *b;
@@ -81,15 +77,88 @@ static struct buf *stack_pop(struct buf_stack *s)
 	if (b)
 		s->top = b->next_free;
 	pthread_mutex_unlock(&s->lock);
+	return b;
+}
+
+static void stack_push(struct buf_stack *s, struct buf *b)
+{
+	pthread_mutex_lock(&s->lock);
+	b->next_free = s->top;
+	s->top = b;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static struct buf *cached_pop(unsigned cls)
+{
+	struct buf *b = stack_pop(&stacks[cls]);
+
 	if (b)
 		atomic_fetch_sub_explicit(&bytes_cached, b->alloc, memory_order_relaxed);
 	return b;
 }
 
+static bool buf_is_cut(uint32_t alloc)
+{
+	return alloc >= BUF_MAP_FROM && alloc < BUF_HUGE && BUF_HUGE % alloc == 0;
+}
+
+/* What is not given back stays where it is, without memory. */
+static void buf_destroy(struct buf *b)
+{
+	if (buf_is_cut(b->alloc)) {
+		madvise(b->data, b->alloc, MADV_DONTNEED);
+		stack_push(&vacant[b->cls], b);
+		return;
+	}
+	if (b->alloc < BUF_MAP_FROM)
+		free(b->data);
+	else
+		munmap(b->data, b->alloc);
+	free(b);
+}
+
+/* An aligned huge page's worth of address space, NULL when there is none. */
+static uint8_t *huge_map(void)
+{
+	uint8_t *p = mmap(NULL, 2 * BUF_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *start;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	start = (uint8_t *)ROUND_UP((uintptr_t)p, (uintptr_t)BUF_HUGE);
+	if (start > p)
+		munmap(p, (size_t)(start - p));
+	munmap(start + BUF_HUGE, (size_t)(p + BUF_HUGE - start));
+	madvise(start, BUF_HUGE, MADV_HUGEPAGE); /* where the system has none, ordinary pages do */
+	return start;
+}
+
+/* Cuts a huge page into buffers: the first is the caller's, the others wait in `vacant`. */
+static struct buf *buf_cut(uint32_t cls, uint32_t alloc)
+{
+	uint8_t *data = huge_map();
+	struct buf *first = NULL;
+
+	for (uint32_t at = 0; data && at < BUF_HUGE; at += alloc) {
+		struct buf *b = xmalloc(sizeof(*b));
+
+		*b = (struct buf){.data = data + at, .alloc = alloc, .cls = cls};
+		if (first)
+			stack_push(&vacant[cls], b);
+		else
+			first = b;
+	}
+	return first;
+}
+
 static struct buf *buf_make(uint32_t cls, uint32_t alloc)
 {
-	struct buf *b = malloc(sizeof(*b));
+	struct buf *b = buf_is_cut(alloc) ? stack_pop(&vacant[cls]) : NULL;
 
+	if (b)
+		return b;
+	if (buf_is_cut(alloc))
+		return buf_cut(cls, alloc);
+	b = malloc(sizeof(*b));
 	if (!b)
 		return NULL;
 	b->data = buf_data_alloc(alloc);
@@ -110,7 +179,7 @@ struct buf *buf_alloc(size_t size)
 	if (size == 0 || size > BUF_MAX)
 		return NULL;
 	cls = buf_class(size, &alloc);
-	b = stack_pop(&stacks[cls]);
+	b = cached_pop(cls);
 	if (!b)
 		b = buf_make(cls, alloc);
 	if (!b)
@@ -135,7 +204,7 @@ static void buf_cache_trim(uint64_t limit)
 	unsigned empty = 0;
 
 	while (empty < BUF_CLASSES && buf_cache_bytes() > limit) {
-		struct buf *b = stack_pop(&stacks[atomic_fetch_add(&hand, 1) % BUF_CLASSES]);
+		struct buf *b = cached_pop(atomic_fetch_add(&hand, 1) % BUF_CLASSES);
 
 		empty = b ? 0 : empty + 1;
 		if (b)
@@ -145,7 +214,6 @@ static void buf_cache_trim(uint64_t limit)
 
 static void buf_cache_put(struct buf *b)
 {
-	struct buf_stack *s = &stacks[b->cls];
 	uint64_t limit = atomic_load_explicit(&cache_limit, memory_order_relaxed);
 
 	if (b->alloc > limit) {
@@ -153,10 +221,7 @@ static void buf_cache_put(struct buf *b)
 		return;
 	}
 	atomic_fetch_add_explicit(&bytes_cached, b->alloc, memory_order_relaxed);
-	pthread_mutex_lock(&s->lock);
-	b->next_free = s->top;
-	s->top = b;
-	pthread_mutex_unlock(&s->lock);
+	stack_push(&stacks[b->cls], b);
 	buf_cache_trim(limit);
 }
 
