@@ -48,7 +48,11 @@ bench: deps
 	$(MAKE) all
 	bench/run.sh
 
-install: all
+# The folder may have been set up for another prefix, or before one was given.
+install: $(BUILD)/build.ninja
+	grep -q '"name": "prefix", "value": "$(PREFIX)"' $(BUILD)/meson-info/intro-buildoptions.json || \
+		meson configure $(BUILD) --prefix=$(PREFIX)
+	ninja -C $(BUILD)
 	meson install -C $(BUILD)
 
 format:
