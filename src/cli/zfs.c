@@ -5,6 +5,11 @@
 		word, zfs_refuse, usage, "changes a pool: not in this version, which reads pools"                      \
 	}
 
+#define MISSING(word, usage)                                                                                           \
+	{                                                                                                              \
+		word, zfs_missing, usage, "not in this version"                                                        \
+	}
+
 const struct cli_command zfs_commands[] = {
     {"list", zfs_list,
      "[-r | -d DEPTH] [-Hp] [-j [--json-int]] [-o PROPERTY[,...]] [-s|-S PROPERTY]... [-t TYPE[,...]] [NAME|PATH]...",
@@ -41,7 +46,7 @@ const struct cli_command zfs_commands[] = {
     REFUSED("bookmark", "SNAPSHOT BOOKMARK"),
     REFUSED("set", "PROPERTY=VALUE... NAME..."),
     REFUSED("inherit", "PROPERTY NAME..."),
-    REFUSED("send", "SNAPSHOT"),
+    MISSING("send", "SNAPSHOT"),
     REFUSED("receive", "NAME"),
     REFUSED("recv", "NAME"),
     REFUSED("unallow", "NAME"),
@@ -50,21 +55,36 @@ const struct cli_command zfs_commands[] = {
     REFUSED("change-key", "NAME"),
     REFUSED("redact", "SNAPSHOT BOOKMARK SNAPSHOT..."),
     REFUSED("rewrite", "PATH..."),
-    REFUSED("program", "POOL FILE"),
-    REFUSED("project", "PATH..."),
-    REFUSED("share", "FILESYSTEM"),
-    REFUSED("unshare", "FILESYSTEM"),
-    REFUSED("wait", "FILESYSTEM"),
+    MISSING("program", "POOL FILE"),
+    MISSING("project", "PATH..."),
+    MISSING("share", "FILESYSTEM"),
+    MISSING("unshare", "FILESYSTEM"),
+    MISSING("wait", "FILESYSTEM"),
     {NULL, NULL, NULL, NULL},
 };
 
+/* What a command is about stands last, but before the file of `program`. */
+static const char *subject(int argc, char **argv)
+{
+	const char *name = argc < 2 ? NULL : strcmp(argv[0], "program") == 0 ? argv[1] : argv[argc - 1];
+
+	return name && name[0] != '-' && !strchr(name, '=') ? name : NULL;
+}
+
 int zfs_refuse(int argc, char **argv)
 {
-	const char *name = argc > 1 && argv[argc - 1][0] != '-' ? argv[argc - 1] : NULL;
+	struct err e = ERR_INIT;
 
-	fprintf(stderr, "cannot %s%s%s%s: pools are imported read-only; this version of tarn does not write them\n",
-		argv[0], name ? " '" : "", name ? name : "", name ? "'" : "");
-	return CLI_ERROR;
+	err_set(&e, -EROFS, "pools are imported read-only; this version of tarn does not write them");
+	return cli_fail(argv[0], subject(argc, argv), &e);
+}
+
+int zfs_missing(int argc, char **argv)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, -EOPNOTSUPP, "not in this version of tarn");
+	return cli_fail(argv[0], subject(argc, argv), &e);
 }
 
 int cli_zfs(int argc, char **argv)

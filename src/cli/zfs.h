@@ -21,6 +21,8 @@ int zfs_allow(int argc, char **argv);
 int zfs_upgrade(int argc, char **argv);
 /* Every word that would write: says that it cannot be done here. */
 int zfs_refuse(int argc, char **argv);
+/* Words that write nothing, and are not there all the same. */
+int zfs_missing(int argc, char **argv);
 
 /* ---- rows (zfs_rows.c): data sets with properties, as list and get show them ---- */
 

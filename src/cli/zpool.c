@@ -7,6 +7,11 @@
 		word, zpool_refuse, usage, "changes a pool: not in this version, which reads pools"                    \
 	}
 
+#define MISSING(word, usage)                                                                                           \
+	{                                                                                                              \
+		word, zpool_missing, usage, "not in this version"                                                      \
+	}
+
 const struct cli_command zpool_commands[] = {
     {"import", zpool_import,
      "[-d DIR|DEVICE]... [-c CACHEFILE] [-D] | [-d DIR|DEVICE]... [-c CACHEFILE] [-DflmNt] [-F [-nX]] [-T TXG] [-o "
@@ -53,18 +58,33 @@ const struct cli_command zpool_commands[] = {
     REFUSED("set", "PROPERTY=VALUE POOL"),
     REFUSED("sync", "[POOL]..."),
     REFUSED("reguid", "POOL"),
-    REFUSED("reopen", "[POOL]..."),
-    REFUSED("prefetch", "POOL"),
+    MISSING("reopen", "[POOL]..."),
+    MISSING("prefetch", "POOL"),
     {NULL, NULL, NULL, NULL},
 };
 
+/* What a command is about: the pool stands first, but behind the property of `set`. */
+static const char *subject(int argc, char **argv)
+{
+	const char *name = argc < 2 ? NULL : strcmp(argv[0], "set") == 0 ? argv[argc - 1] : argv[1];
+
+	return name && name[0] != '-' && !strchr(name, '=') ? name : NULL;
+}
+
 int zpool_refuse(int argc, char **argv)
 {
-	const char *name = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+	struct err e = ERR_INIT;
 
-	fprintf(stderr, "cannot %s%s%s%s: pools are imported read-only; this version of tarn does not write them\n",
-		argv[0], name ? " '" : "", name ? name : "", name ? "'" : "");
-	return CLI_ERROR;
+	err_set(&e, -EROFS, "pools are imported read-only; this version of tarn does not write them");
+	return cli_fail(argv[0], subject(argc, argv), &e);
+}
+
+int zpool_missing(int argc, char **argv)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, -EOPNOTSUPP, "not in this version of tarn");
+	return cli_fail(argv[0], subject(argc, argv), &e);
 }
 
 int zpool_refuse_events(int argc, char **argv)

@@ -17,6 +17,8 @@ int zpool_get(int argc, char **argv);
 int zpool_history(int argc, char **argv);
 /* Every word that would write. */
 int zpool_refuse(int argc, char **argv);
+/* Words that write nothing, and are not there all the same. */
+int zpool_missing(int argc, char **argv);
 /* events and wait: there is nothing that could happen or be waited for. */
 int zpool_refuse_events(int argc, char **argv);
 int zpool_refuse_wait(int argc, char **argv);

@@ -132,10 +132,15 @@ def test_upgrade(t):
 def test_writing_is_refused(t):
     t.import_pool('snapshots-and-clones')
     for argv in (['create', 'past/new'], ['destroy', 'past/work'], ['snapshot', 'past/work@new'], ['set', 'a:b=c', 'past'],
-                 ['rollback', 'past/work@s16'], ['hold', 'a', 'past/work@s16'], ['upgrade', '-a'], ['send', 'past@x']):
+                 ['rollback', 'past/work@s16'], ['hold', 'a', 'past/work@s16'], ['upgrade', '-a']):
         r = t.zfs(*argv, code=1)
         eq(r.out, '')
         contains(r.err, 'read-only')
+    for words in ('zfs send past@x', 'zfs program past script', 'zfs project past', 'zfs wait past', 'zpool reopen past'):
+        program, *argv = words.split()
+        r = getattr(t, program)(*argv, code=1)
+        eq(r.out, '')
+        check(re.match(r"cannot %s 'past(@x)?': not in this version" % argv[0], r.err), r.err)
 
 
 tarnlib.main(globals())
