@@ -80,11 +80,23 @@ static int run_daemon_info(int argc, char **argv)
 {
 	autonv struct nvlist *result = NULL;
 	struct str text = {NULL, 0, 0};
+	struct control_client *c;
 	struct err e = ERR_INIT;
+	int err;
 
 	if (argc > 1)
 		return cli_usage("tarn", tarn_commands, "info", "too many arguments");
-	if (cli_ask("daemon.info", NULL, NULL, NULL, &result, &e))
+	/* The state that was asked for is not that of a daemon which is started for the question. */
+	err = control_connect(false, &c, &e);
+	if (err == -ENOENT || err == -ECONNREFUSED) {
+		puts("no daemon runs");
+		return CLI_ERROR;
+	}
+	if (!err) {
+		err = control_call(c, "daemon.info", NULL, NULL, &result, &e);
+		control_close(c);
+	}
+	if (err)
 		return cli_fail("ask the daemon", NULL, &e);
 	nvlist_print(result, 0, &text);
 	fputs(str_get(&text), stdout);

@@ -21,6 +21,8 @@ def gone(pid):
 
 def test_starts_by_itself_and_stops(t):
     eq(t.tarn('stop').out, 'no daemon runs\n')
+    eq(t.tarn('info', code=1).out, 'no daemon runs\n')
+    eq(t.daemon_pid(), None)
     t.zpool('list')
     pid = t.daemon_pid()
     check(pid, 'no daemon after a command')
