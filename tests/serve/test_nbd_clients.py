@@ -157,7 +157,7 @@ def test_encrypted_volume_without_key(t):
     eq(t.run('nbdinfo', '--list', uri(t, '')).out.count('export='), 0)
     with Client(t) as c:
         (kind, words), = c.replies(wire.go('safe/v'), wire.OPT_GO)
-        eq(kind, wire.REP_ERR_UNKNOWN)
+        eq(kind, wire.REP_ERR_POLICY)
         contains(words.decode(), 'key')
     check(r.err, r)
 

@@ -36,6 +36,12 @@ static void reply_error(struct nbd_conn *c, uint32_t option, uint32_t type, cons
 	reply_send(c, option, type, text, strlen(text));
 }
 
+/* A volume without its key is there, and not to be had: clients must not say that it does not exist. */
+static void reply_not_opened(struct nbd_conn *c, uint32_t option, const struct err *e)
+{
+	reply_error(c, option, e->code == -EKEY ? NBD_REP_ERR_POLICY : NBD_REP_ERR_UNKNOWN, e->text);
+}
+
 /* ---- checked reading of option data ---- */
 
 struct cursor {
@@ -170,7 +176,7 @@ static int option_info(struct nbd_conn *c, const struct option *o)
 		return 0;
 	}
 	if (export_open(c, name, &zv, &e)) {
-		reply_error(c, o->number, NBD_REP_ERR_UNKNOWN, e.text);
+		reply_not_opened(c, o->number, &e);
 		return 0;
 	}
 	info_export_send(c, o->number, zv);
@@ -290,7 +296,7 @@ static int option_meta_context(struct nbd_conn *c, const struct option *o)
 		return 0;
 	}
 	if (export_open(c, name, &zv, &e)) {
-		reply_error(c, o->number, NBD_REP_ERR_UNKNOWN, e.text);
+		reply_not_opened(c, o->number, &e);
 		return 0;
 	}
 	export_close(c, zv);
