@@ -70,6 +70,7 @@ def test_killed_daemon(t):
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: gone(pid), 'the end')
     eq(t.zpool('list').out, 'no pools available\n')
+    wait_for(lambda: not t.mounts(), 'the end of the dead mounts')
     t.import_pool('single', mount=True)
     eq(sorted(set(t.mounts())), sorted(where))
     for place in where:

@@ -12,6 +12,9 @@
 #include "base/sync.h"
 #include "serve/daemon/commands.h"
 
+/* Of /proc/self/mounts: two paths, each byte of which may take four, and the options. */
+#define MOUNT_LINE_MAX (10 * PATH_MAX)
+
 /* ---- the list of mounts ---- */
 
 static bool dataset_is_mounted(void *arg, uint64_t dataset)
@@ -129,27 +132,63 @@ static bool dir_is_empty(const char *path)
 static bool mount_is_ours(const char *path)
 {
 	FILE *f = setmntent("/proc/self/mounts", "re");
-	struct mntent *m;
+	autofree char *line = xmalloc(MOUNT_LINE_MAX);
+	struct mntent m;
 	bool ours = false;
 
-	while (f && (m = getmntent(f)))
-		if (strcmp(m->mnt_dir, path) == 0)
-			ours = strcmp(m->mnt_type, "fuse.tarn") == 0;
+	while (f && getmntent_r(f, &m, line, MOUNT_LINE_MAX))
+		if (strcmp(m.mnt_dir, path) == 0)
+			ours = strcmp(m.mnt_type, "fuse.tarn") == 0;
 	if (f)
 		endmntent(f);
 	return ours;
 }
 
-static void dead_mounts_clear(const char *path)
+/* Not stat: the kernel may still answer that by itself. */
+static bool mount_is_dead(const char *path)
 {
 	struct statfs fs;
 
-	/* Not stat: the kernel may still answer that by itself. */
-	while (statfs(path, &fs) && errno == ENOTCONN && mount_is_ours(path)) {
+	return statfs(path, &fs) && errno == ENOTCONN;
+}
+
+static void dead_mounts_clear(const char *path)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	/* Without the lock first: another daemon's mount may keep one waiting. Under it once more: what is dead now
+	 * stays so until it is taken down here, and nothing alive is mounted over it in between. */
+	if (!mount_is_dead(path))
+		return;
+	SCOPED_LOCK(&lock);
+	while (mount_is_dead(path) && mount_is_ours(path)) {
 		log_info("taking down what a daemon that is gone left mounted at %s", path);
 		if (fuse_unmount_dead(path))
 			return;
 	}
+}
+
+static void *dead_mounts_main(void *arg)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	autofree char *line = xmalloc(MOUNT_LINE_MAX);
+	struct mntent m;
+
+	/* In the order of the table: those below a dead mount cannot be reached, and go with it. */
+	while (f && getmntent_r(f, &m, line, MOUNT_LINE_MAX))
+		if (strcmp(m.mnt_type, "fuse.tarn") == 0)
+			dead_mounts_clear(m.mnt_dir);
+	if (f)
+		endmntent(f);
+	return NULL;
+}
+
+void mounts_dead_sweep(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, dead_mounts_main, NULL) == 0)
+		pthread_detach(thread);
 }
 
 /* mkdir -p, with the modes people expect of mount points. */

@@ -29,6 +29,8 @@ struct mount_request {
 	bool automatic;      /* of `mount -a` and import: canmount=noauto, legacy, none and mounted ones are no error */
 };
 
+/* Takes down, beside everything else, what killed daemons left mounted. */
+void mounts_dead_sweep(void);
 /* Tells the data set floor who is mounted ("mounted" property). */
 void mounts_pool_attach(struct tarn_daemon *d, struct pool *p, struct spa *spa);
 /* Blocking. The pool is held by the caller. */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "serve/daemon/commands.h"
+#include "serve/daemon/mounts.h"
 #include "serve/daemon/options.h"
 
 /* ---- one instance ---- */
@@ -159,6 +160,7 @@ static int daemon_run(const struct daemon_options *o, int ready_fd, int pid_fd, 
 			daemon_detach(ready_fd);
 		log_info("tarnd " TARN_VERSION " serves in %s, cache at most %" PRIu64 " MiB", os_rundir(),
 			 o->arc_max >> 20);
+		mounts_dead_sweep();
 		service_notify("READY=1");
 		do
 			sigwait(&stop, &sig);
