@@ -27,6 +27,16 @@ static void usage_one(FILE *out, const char *program, const struct cli_command *
 	fprintf(out, "usage: %s %s %s\n\n%s.\n", program, c->name, c->usage, c->summary);
 }
 
+/* What was asked for, not what was got wrong: where the options are told, too. */
+static void help_one(const char *program, const struct cli_command *c)
+{
+	usage_one(stdout, program, c);
+	if (strcmp(program, "tarn") != 0)
+		printf("The options: man tarn-%s\n", program);
+	else
+		printf("The options: man tarn%s\n", strcmp(c->name, "extract") == 0 ? "-extract" : "");
+}
+
 static void usage_all(FILE *out, const char *program, const struct cli_command *table)
 {
 	fprintf(out, "usage: %s COMMAND [ARGUMENTS]\n\n", program);
@@ -60,7 +70,7 @@ static int help(const char *program, const struct cli_command *table, const char
 	if (name && !c)
 		return cli_usage(program, table, "", "unrecognized command '%s'", name);
 	if (c)
-		usage_one(stdout, program, c);
+		help_one(program, c);
 	else
 		usage_all(stdout, program, table);
 	return CLI_OK;
@@ -110,7 +120,7 @@ int cli_dispatch(const char *program, const struct cli_command *table, int argc,
 		return cli_usage(program, table, "", "unrecognized command '%s'", argv[1]);
 	if (argc > 2 && strncmp(c->usage, "COMMAND", 7) != 0 && is_help(argv[2]) && strcmp(argv[2], "-h") &&
 	    strcmp(argv[2], "help")) {
-		usage_one(stdout, program, c);
+		help_one(program, c);
 		return CLI_OK;
 	}
 	return c->run(argc - 1, argv + 1);

@@ -40,7 +40,8 @@ static const struct cli_command tarn_commands[] = {
     {"zdb", cli_zdb, "[OPTIONS] [POOL[/DATASET]] [OBJECT]...",
      "look inside a pool's devices, as zdb(8); needs no daemon"},
     {"extract", cli_extract,
-     "[-DfFnrvX] [-c CACHEFILE | -d DIR|DEVICE]... [-L KEYLOCATION] [-T TXG] [OPTION]... "
+     "[-DfFnrvX] [-c CACHEFILE | -d DIR|DEVICE]... [-L KEYLOCATION] [-T TXG] "
+     "[--rewind-to-checkpoint] [--no-owner] [--no-xattrs] "
      "POOL/FS[@SNAP][:PATH]... DEST",
      "copy files, trees and volumes straight from the devices, without the daemon"},
     {"info", run_daemon_info, "", "show the daemon's state, sockets and cache"},

@@ -217,6 +217,7 @@ def test_help_and_version(t):
         r = t.zfs(*argv)
         contains(r.out, 'usage: zfs')
         eq(r.err, '')
+    contains(t.zfs('get', '--help').out, 'man tarn-zfs')
     for word in ('version', '-V', '--version'):
         check(re.fullmatch(r'zfs-\S+\nzfs-kmod-\S+\n', t.zfs(word).out))
     doc = json.loads(t.zfs('version', '-j').out)
