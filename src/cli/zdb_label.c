@@ -241,7 +241,7 @@ int zdb_labels(struct zdb *z, const char *device)
 	int rc;
 
 	if (disk_open(device, DISK_RDONLY, &l.disk, &e)) {
-		fprintf(stderr, "zdb: cannot open '%s': %s\n", device, e.text);
+		fprintf(stderr, "zdb: cannot open %s\n", e.text);
 		return CLI_ERROR;
 	}
 	if (label_read_all(l.disk, l.label)) {
