@@ -44,7 +44,7 @@ static inline void autofree_release(void *pp)
 {
 	free(*(void **)pp);
 }
-#define autofree __attribute__((cleanup(autofree_release)))
+#define autofree __attribute__((cleanup(autofree_release), unused))
 
 /* A programming error: prints the place and aborts. Never for what a disk, a stream or a client sent. */
 #define BUG_ON(cond)                                                                                                   \

@@ -35,6 +35,6 @@ static inline void autobuf_release(struct buf **pb)
 {
 	buf_release(*pb);
 }
-#define autobuf __attribute__((cleanup(autobuf_release)))
+#define autobuf __attribute__((cleanup(autobuf_release), unused))
 
 #endif

@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "cli/extract.h"
 
+#include <limits.h>
+
 #define TREE_DEPTH_MAX  2048 /* directories within directories */
 #define TREE_DIR_ERRORS 64   /* unreadable parts of one directory in a row, after which it is given up */
 
@@ -226,14 +228,35 @@ static bool name_is_sane(const char *name)
 	return name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !strchr(name, '/');
 }
 
+/* Names of the longname feature are longer than other file systems take: cut between characters, made unique again by
+ * the object's number. `room` is NAME_MAX + 1. */
+static const char *name_fit(const struct zpl_dirent *de, char *room)
+{
+	size_t len = NAME_MAX - sizeof("~ffffffffffffffff");
+
+	if (strlen(de->name) <= NAME_MAX)
+		return de->name;
+	while (len > 0 && ((unsigned char)de->name[len] & 0xc0) == 0x80)
+		len--;
+	snprintf(room, NAME_MAX + 1, "%.*s~%llx", (int)len, de->name, (unsigned long long)de->id);
+	return room;
+}
+
 static void entry_extract(struct walk *w, int dirfd, const struct zpl_dirent *de)
 {
-	struct extract_target to = {dirfd, de->name, -1, SINK_FILE, false};
+	char room[NAME_MAX + 1];
+	const char *name = name_fit(de, room);
+	struct extract_target to = {dirfd, name, -1, SINK_FILE, false};
 	struct err e = ERR_INIT;
-	struct place back = walk_enter(w, de->name);
+	struct place back = walk_enter(w, name);
 	struct znode *zn;
 	int rc;
 
+	if (name != de->name) {
+		autofree char *whole = extract_name_show(de->name);
+
+		extract_note(w->x, str_get(&w->label), "its name was shortened, from %s", whole);
+	}
 	if (!name_is_sane(de->name)) {
 		FAILED(w, "refused: not a possible name");
 	} else if ((rc = znode_hold(w->zpl, de->id, &zn, &e))) {

@@ -54,7 +54,7 @@ static inline void autonv_release(struct nvlist **l)
 {
 	nvlist_destroy(*l);
 }
-#define autonv __attribute__((cleanup(autonv_release)))
+#define autonv __attribute__((cleanup(autonv_release), unused))
 
 /* Decode a packed list with its 4-byte header; trailing bytes are allowed. */
 int nvlist_unpack(const void *data, size_t len, struct nvlist **out, struct err *e);

@@ -35,6 +35,6 @@ static inline void autoznode_release(struct znode **zn)
 	if (*zn)
 		znode_release(*zn);
 }
-#define autoznode __attribute__((cleanup(autoznode_release)))
+#define autoznode __attribute__((cleanup(autoznode_release), unused))
 
 #endif

@@ -245,7 +245,7 @@ static int file_check(struct zpl *z, const char *pool, const char *path, unsigne
 static struct zpl *filesystem(struct golden *g, const char *name, struct dsl_dataset **ds)
 {
 	struct err e = ERR_INIT;
-	struct zpl *z;
+	struct zpl *z = NULL;
 
 	if (dsl_dataset_hold(g->spa->dsl, name, ds, &e) || zpl_open(*ds, &z, &e))
 		fail_msg("%s", e.text);

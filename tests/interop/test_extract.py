@@ -277,6 +277,17 @@ class Extract(unittest.TestCase):
         self.assertEqual(sha256(os.path.join(out, os.path.basename(f['path']))), f['sha256'])
         self.assertEqual(len(os.listdir(out)), 2)
 
+    def test_names_longer_than_a_file_system_takes_are_shortened(self):
+        p = Pool.get('v24-longname')
+        r = self.run_ok('-r', '-d', p.dir, p.name, os.path.join(self.out, 'x'))
+        self.assertIn(b'its name was shortened', r.stderr)
+        want = sorted(f['sha256'] for name, fs in p.manifest['filesystems'].items() if '@' not in name
+                      for f in fs['files'] if f['type'] == 'file' and 'sha256' in f)
+        got = sorted(hashlib.sha256(content(os.path.join(d, n))).hexdigest()
+                     for d, _, names in os.walk(os.path.join(self.out, 'x')) for n in names
+                     if os.path.isfile(os.path.join(d, n)) and not os.path.islink(os.path.join(d, n)))
+        self.assertEqual(got, want)
+
     def test_an_empty_directory_is_filled_a_full_one_refused(self):
         pool = Pool.get('single')
         out = os.path.join(self.out, 'x')

@@ -153,7 +153,7 @@ static void a_volume_is_found_and_read(void **state)
 	struct world *w = *state;
 	autofree uint8_t *got = xmalloc(sizeof(w->data));
 	struct dsl_dataset *ds;
-	struct zvol *zv;
+	struct zvol *zv = NULL;
 	struct err e = ERR_INIT;
 
 	if (dsl_dataset_hold(w->dsl, "old/vol", &ds, &e) || zvol_open(ds, &zv, &e))
