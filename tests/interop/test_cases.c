@@ -443,14 +443,14 @@ static void label_move(int from, uint64_t from_size, int to, uint64_t to_size, u
 	assert_int_equal(pwrite(to, label, VDEV_LABEL_SIZE, (off_t)at), VDEV_LABEL_SIZE);
 }
 
-/* Golden pool `newer` was made on a device whose end still has the labels of `older`. */
-static void stale_labels_at_the_end_never_win(void **state)
+/* Golden pool `name` was made on a device whose end still has the labels of the pool `single`, of txg 130. */
+static void stale_labels_lose_to(const char *name)
 {
 	struct golden older, newer;
 	int from, to;
 
 	load(&older, "single");
-	load(&newer, "no-features");
+	load(&newer, name);
 	trap.dir = newer.dir;
 	from = image_open(&older, 0);
 	to = image_open(&newer, 0);
@@ -458,7 +458,6 @@ static void stale_labels_at_the_end_never_win(void **state)
 	for (unsigned l = 2; l < VDEV_LABELS; l++)
 		label_move(from, golden_u64(json_array_get(json_object_get(older.manifest, "images"), 0), "size"), to,
 			   96 * MIB, l);
-	/* the uberblocks of a pool made later are later */
 	close(from);
 	close(to);
 	import_ok(&newer, (struct spa_import){.force = true});
@@ -467,6 +466,13 @@ static void stale_labels_at_the_end_never_win(void **state)
 	export(&newer);
 	unload(&newer);
 	golden_close(&older);
+}
+
+/* Whether the real pool's txg is greater (no-features, 133) or less (quotas, 94) than that of what was left behind. */
+static void stale_labels_at_the_end_never_win(void **state)
+{
+	stale_labels_lose_to("no-features");
+	stale_labels_lose_to("quotas");
 }
 
 /* --- hosts --- */
