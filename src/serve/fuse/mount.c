@@ -266,15 +266,34 @@ static void threads_stop(struct fuse_mount *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+static bool session_severed(struct fuse_mount *m)
+{
+	struct pollfd pfd = {.fd = fuse_session_fd(m->session)};
+
+	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR);
+}
+
+/* Closes the connection to the kernel; a pipe without a reader, in its place, tells libfuse of it. */
+static void session_sever(struct fuse_mount *m)
+{
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC))
+		return;
+	close(fd[0]);
+	dup3(fd[1], fuse_session_fd(m->session), O_CLOEXEC);
+	close(fd[1]);
+}
+
 /*
  * libfuse frees its copy of the directory's name only when it unmounts. That is left to it only where it will find
  * nothing to do: after a lazy unmount it would take down what has been mounted at the same place since.
  */
 static void session_end(struct fuse_mount *m)
 {
-	struct pollfd pfd = {.fd = fuse_session_fd(m->session)};
-
-	if (poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLERR))
+	if (!session_severed(m))
+		session_sever(m);
+	if (session_severed(m))
 		fuse_session_unmount(m->session);
 	fuse_session_destroy(m->session); /* closes the descriptor: whoever still has files open gets errors */
 }
