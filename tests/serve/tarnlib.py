@@ -36,6 +36,7 @@ BUILD = os.environ.get('TARN_BUILD', os.path.join(TOP, 'build'))
 POOLS = os.environ.get('TARN_POOLS') or os.path.join(TOP, '..', 'shared', 'pools')
 TIMEOUT = 60 * float(os.environ.get('TARN_TEST_PATIENCE', '1'))
 SKIP = 77
+SANITIZER = re.compile('(Address|Leak|Thread)Sanitizer:|: runtime error: ')  # begins a report
 
 
 class Skip(Exception):
@@ -140,6 +141,8 @@ class Tarn:
         self.dir = tempfile.mkdtemp(prefix='tarn-work-')
         self.env = dict(os.environ, TARN_RUNDIR=self.rundir, TARN_STATEDIR=os.path.join(self.rundir, 'state'),
                         LC_ALL='C.UTF-8', TZ='UTC')
+        # What the address sanitizer keeps back of freed memory is no growth of the daemon. What is set already wins.
+        self.env['ASAN_OPTIONS'] = 'quarantine_size_mb=8:' + os.environ.get('ASAN_OPTIONS', '')
         self.started = []  # Popen of what must not outlive the test
 
     # -- commands --
@@ -171,6 +174,7 @@ class Tarn:
         except subprocess.TimeoutExpired:
             raise Failure('%s: no end after %g s' % (' '.join(argv), timeout))
         r = Result(argv, p.returncode, p.stdout, p.stderr)
+        check(not SANITIZER.search(r.err), r)
         if code is not None and r.code != code:
             raise Failure('ends with %d instead of %d: %s' % (r.code, code, r))
         return r
@@ -293,6 +297,7 @@ class Tarn:
         return found
 
     def end(self):
+        """Ends and removes everything; what sanitizers wrote of the daemon, if anything."""
         for p in self.started:
             if p.poll() is None:
                 p.kill()
@@ -306,8 +311,11 @@ class Tarn:
                     os.kill(pid, signal.SIGKILL)
         for where in reversed(self.mounts()):
             subprocess.run(['umount', '-l', where], stderr=subprocess.DEVNULL)
+        log = self.daemon_log()
         shutil.rmtree(self.rundir, ignore_errors=True)
         shutil.rmtree(self.dir, ignore_errors=True)
+        report = SANITIZER.search(log)
+        return log[max(report.start() - 100, 0):] if report else ''
 
 
 # ---- running ----
@@ -331,7 +339,10 @@ def _run_one(name, function):
         if log:
             print('daemon log:\n' + log[-4000:])
     finally:
-        t.end()
+        report = t.end()
+    if report:
+        word = 'FAILED'
+        print('sanitizer report:\n' + report[:8000])
     print('%-40s %s (%.1f s)' % (name, word, time.monotonic() - begin), flush=True)
     return word
 
