@@ -202,6 +202,15 @@ def listening_ports(pid):
     return found
 
 
+def test_a_client_that_has_gone_is_not_in_the_way(t):
+    for _ in range(20):
+        single(t)
+        with Client(t) as c:
+            c.go(VOLUME)
+            c.read(0, 4096)
+        t.run('zpool', 'export', 'tank')
+
+
 def test_tcp_only_when_asked_for(t):
     need('nbdcopy')
     v = single(t)

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -644,7 +645,16 @@ static bool name_is_below(const char *name, const char *pool)
 	return strncmp(name, pool, n) == 0 && (name[n] == 0 || name[n] == '/' || name[n] == '@');
 }
 
-/* Clients of a pool (NULL: of any, also those that have opened nothing). Server lock held. */
+/* The client has said goodbye or hung up: what is left of the connection ends by itself. Connection lock held. */
+static bool conn_is_leaving(const struct nbd_conn *c)
+{
+	struct pollfd pfd = {.fd = c->fd, .events = POLLRDHUP};
+
+	return c->draining || c->closing || poll(&pfd, 1, 0) > 0;
+}
+
+/* Clients of a pool (NULL: of any, also those that have opened nothing); those on their way out count only when it is
+ * waited for that they are gone (close_them). Server lock held. */
 static unsigned conns_using(struct nbd_server *s, const char *pool, bool close_them)
 {
 	unsigned count = 0;
@@ -653,7 +663,7 @@ static unsigned conns_using(struct nbd_server *s, const char *pool, bool close_t
 		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
 
 		pthread_mutex_lock(&c->lock);
-		if (!pool || (c->zv && name_is_below(c->export_name, pool))) {
+		if ((!pool || (c->zv && name_is_below(c->export_name, pool))) && (close_them || !conn_is_leaving(c))) {
 			count++;
 			if (close_them)
 				conn_close_locked(c);
