@@ -208,7 +208,7 @@ def test_a_client_that_has_gone_is_not_in_the_way(t):
         with Client(t) as c:
             c.go(VOLUME)
             c.read(0, 4096)
-        t.run('zpool', 'export', 'tank')
+        t.tarn('zpool', 'export', 'tank')
 
 
 def test_tcp_only_when_asked_for(t):
