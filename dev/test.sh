@@ -24,6 +24,19 @@ else
 		arguments+=(--suite "$suite")
 	done
 fi
+
+# Unit tests of finding and importing read the golden pools unpacked.
+pools=${TARN_POOLS:-../shared/pools}
+if [ -z "${TARN_GOLDEN:-}" ] && [ -d "$pools" ] && command -v zstd >/dev/null; then
+	export TARN_GOLDEN=$PWD/$build/golden TARN_MANIFESTS
+	TARN_MANIFESTS=$(cd "$pools" && pwd)
+	for image in "$pools"/*/disk*.img.zst; do
+		to=$TARN_GOLDEN/$(basename "$(dirname "$image")")/$(basename "$image" .zst)
+		mkdir -p "$(dirname "$to")"
+		[ -e "$to" ] || zstd -dq --sparse --long=27 "$image" -o "$to"
+	done
+fi
+
 rm -f "$build/meson-logs/testlog.json"
 meson test -C "$build" --print-errorlogs "${arguments[@]}" </dev/null
 status=$?

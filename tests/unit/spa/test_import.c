@@ -1,7 +1,7 @@
 /*
  * Importing: every golden pool comes up read-only and shows name, guid, state, layout, properties and history as its
- * manifest says. Pools and manifests are looked for in $TARN_GOLDEN and $TARN_MANIFESTS (else /work/golden and
- * /work/shared/pools); the tests of a place that is not there are skipped.
+ * manifest says. Pools and manifests are looked for in $TARN_GOLDEN and $TARN_MANIFESTS ; the tests of a place that is
+ * not there are skipped.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,14 +29,15 @@ static unsigned failures;
 
 static struct arc *arc;
 
-static const char *place(const char *variable, const char *fallback)
+/* An empty place is nowhere. */
+static const char *place(const char *variable)
 {
-	return getenv(variable) ? getenv(variable) : fallback;
+	return getenv(variable) ? getenv(variable) : "";
 }
 
 static const char *golden(void)
 {
-	return place("TARN_GOLDEN", "/work/golden");
+	return place("TARN_GOLDEN");
 }
 
 static struct nvlist *find(const char *dir)
@@ -71,7 +72,7 @@ static int import(const char *dir, struct spa_import args, struct spa **out, str
 
 static json_t *manifest(const char *name)
 {
-	autofree char *path = xasprintf("%s/%s/manifest.json", place("TARN_MANIFESTS", "/work/shared/pools"), name);
+	autofree char *path = xasprintf("%s/%s/manifest.json", place("TARN_MANIFESTS"), name);
 
 	return json_load_file(path, 0, NULL);
 }
