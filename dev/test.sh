@@ -28,7 +28,8 @@ fi
 # Unit tests of finding and importing read the golden pools unpacked.
 pools=${TARN_POOLS:-../shared/pools}
 if [ -z "${TARN_GOLDEN:-}" ] && [ -d "$pools" ] && command -v zstd >/dev/null; then
-	export TARN_GOLDEN=$PWD/$build/golden TARN_MANIFESTS
+	export TARN_GOLDEN TARN_MANIFESTS
+	TARN_GOLDEN=$(cd "$build" && pwd)/golden
 	TARN_MANIFESTS=$(cd "$pools" && pwd)
 	for image in "$pools"/*/disk*.img.zst; do
 		to=$TARN_GOLDEN/$(basename "$(dirname "$image")")/$(basename "$image" .zst)

@@ -1,11 +1,19 @@
 #!/bin/bash
 # Fuzzes every decoder: tests/fuzz/run.sh SECONDS [TARGET...]
 #
-# Needs clang. Builds into $FUZZ_BUILD (build-fuzz) when that is not there. New inputs are kept in
+# SECONDS `check`: what `make check` does, 3 a target, or 60 with TARN_TEST_LONG. Needs clang (else exit 77). Builds into $FUZZ_BUILD (build-fuzz) when that is not there. New inputs are kept in
 # $FUZZ_BUILD/corpus/TARGET; an input that fails is left in $FUZZ_BUILD/crashes and its report is printed.
 set -eu
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
 shift
+if [ "$seconds" = check ]; then
+	seconds=${TARN_TEST_LONG:+60}
+	seconds=${seconds:-3}
+fi
+if ! command -v clang >/dev/null; then
+	echo "skipped: the fuzzers need clang"
+	exit 77
+fi
 top=$(cd "$(dirname "$0")/../.." && pwd)
 build=${FUZZ_BUILD:-$top/build-fuzz}
 [ -e "$build/build.ninja" ] || CC=clang meson setup "$build" "$top" -Dfuzz=true --buildtype=debugoptimized >/dev/null
