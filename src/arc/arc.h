@@ -51,6 +51,11 @@ struct buf *arc_lookup(struct arc *a, struct zio_pool *zp, const struct bp *bp, 
 /* Fire and forget. false: refused, because reads in flight leave no room; ask again later. */
 bool arc_prefetch(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 		  struct crypt_key *key);
+/* A block that was just written: resident from now on, as if it had been read (not when flags say ARC_NOCACHE, nor for
+ * holes and embedded pointers). Takes a reference of its own; the bytes must not change any more. */
+void arc_insert(struct arc *a, struct zio_pool *zp, const struct bp *bp, struct buf *buf, unsigned flags);
+/* A block that was freed is not worth its place. */
+void arc_drop(struct arc *a, struct zio_pool *zp, const struct bp *bp);
 /* Forget everything of a pool (export): waits for prefetches, and for what their completions start. */
 void arc_flush_pool(struct arc *a, uint64_t pool_guid);
 /* Forget what was read for an object set whose key is being unloaded; reads in flight are not kept. */

@@ -75,7 +75,7 @@ static bool spec_parse(struct raw *r, const char *spec)
 
 /* ---- reading ---- */
 
-static void read_done(struct vdev_read *io, int err)
+static void read_done(struct vdev_io *io, int err)
 {
 	waiter_done(io->arg, err);
 }
@@ -83,7 +83,7 @@ static void read_done(struct vdev_read *io, int err)
 static int raw_read(struct raw *r)
 {
 	struct waiter w;
-	struct vdev_read io = {.offset = r->offset, .size = r->psize, .txg = 0, .done = read_done, .arg = &w};
+	struct vdev_io io = {.offset = r->offset, .size = r->psize, .txg = 0, .done = read_done, .arg = &w};
 
 	r->buf = buf_alloc(ROUND_UP(r->psize, UINT64_C(1) << r->top->ashift) + (UINT64_C(1) << 16));
 	if (!r->buf)

@@ -1,6 +1,6 @@
 /*
  * dmu/bpobj.h: lists of block pointers on disk, and deadlists made of them (docs/format/02 10.2-10.4; 03 section 3).
- * Read side; blocking.
+ * Blocking.
  */
 #ifndef DMU_BPOBJ_H
 #define DMU_BPOBJ_H
@@ -22,5 +22,25 @@ int bpobj_iterate(struct objset *mos, uint64_t object, bpobj_fn fn, void *arg);
 /* Root pointers of destroyed object sets whose blocks born after `birth` are still to be freed. */
 int bptree_iterate(struct objset *mos, uint64_t object, int (*fn)(void *arg, const struct bp *root, uint64_t birth),
 		   void *arg);
+
+/* --- writing; syncing context --- */
+
+/* Block size of the object in bytes: 0 for the usual 128 KiB. The features that pools of old versions lack leave fields
+ * out (03, 3.1). */
+int bpobj_create(struct objset *mos, uint64_t pool_version, uint32_t blocksize, struct tx *tx, uint64_t *object);
+/* The object and its sub-objects, whose pointers are not looked at. */
+int bpobj_destroy(struct objset *mos, uint64_t object, struct tx *tx);
+/* An open list, for many changes by one thread; its counts go to the bonus at bpobj_close. */
+struct bpobj;
+int bpobj_open(struct objset *mos, uint64_t object, struct bpobj **out);
+void bpobj_close(struct bpobj *b, struct tx *tx); /* tx NULL: nothing was changed */
+/* `deflated`: the space that counts for this pointer (03, 2.1). */
+int bpobj_enqueue(struct bpobj *b, const struct bp *bp, bool freed, uint64_t deflated, struct tx *tx);
+int bpobj_enqueue_sub(struct bpobj *b, uint64_t subobject, struct tx *tx);
+/* Takes entries off as fn consumes them (0); fn's other return stops, the entry stays, and is returned. */
+int bpobj_consume(struct bpobj *b, int (*fn)(void *arg, const struct bp *bp, bool freed, struct tx *tx), void *arg,
+		  struct tx *tx);
+bool bpobj_is_empty(const struct bpobj *b);
+const struct bpobj_phys *bpobj_counts(const struct bpobj *b);
 
 #endif

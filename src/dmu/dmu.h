@@ -1,6 +1,5 @@
 /*
- * dmu/dmu.h: object sets, dnodes and the block trees under them, read side (docs/format/02-blocks-and-objects.md,
- * sections 6 - 8).
+ * dmu/dmu.h: object sets, dnodes and the block trees under them (docs/format/02-blocks-and-objects.md, sections 6 - 8).
  *
  * An objset is opened from its root block pointer; a dnode is a decoded, host-order, immutable copy (read-only pools
  * never change), reference counted. Each objset keeps a bounded number of dnodes that were looked up, so that holders
@@ -17,18 +16,59 @@
 #define DMU_DMU_H
 
 #include "arc/arc.h"
+#include "dmu/txg.h"
 
 /* What object sets of one pool share. */
 struct dmu_pool {
 	struct arc *arc;
 	struct zio_pool *zp;
+	struct txgs *txgs; /* NULL: the pool is opened read-only, nothing ever changes */
 };
 
+struct dnode;
 enum objset_type { OBJSET_NONE = 0, OBJSET_META = 1, OBJSET_ZFS = 2, OBJSET_ZVOL = 3 };
 
 #define DMU_OBJECT_USERUSED    (-1ULL)
 #define DMU_OBJECT_GROUPUSED   (-2ULL)
 #define DMU_OBJECT_PROJECTUSED (-3ULL)
+
+/* What a data set's properties mean for writing; filled by dsl, changed while in use (each field is read once per use).
+ */
+struct objset_props {
+	enum checksum checksum; /* resolved */
+	enum compress compress;
+	uint8_t complevel;
+	uint8_t copies;
+	uint8_t redundant_metadata; /* 0 all, 1 most, 2 some, 3 none */
+	uint8_t dedup;              /* 0 off, else the checksum; with dedup_verify */
+	bool dedup_verify;
+	uint8_t sync;    /* 0 standard, 1 always, 2 disabled */
+	uint8_t logbias; /* 0 latency, 1 throughput */
+	uint64_t special_small;
+	uint32_t dnodesize; /* bytes; 0: legacy */
+};
+
+/*
+ * What the floor above (dsl; for the MOS spa) does for an object set that is written. Any thread unless said; none
+ * blocks, but for `kill`.
+ */
+struct objset_ops {
+	/* tx_begin in this set: quota, reservation, space. tx->bytes and flags are asked; sets tx->reserved. */
+	int (*reserve)(struct objset *os, struct tx *tx);
+	void (*unreserve)(struct objset *os, struct tx *tx); /* tx_end */
+	/* First change in this group: the set is to be synced with it. */
+	void (*dirtied)(struct objset *os, uint64_t txg);
+	/* A block came to be in this set, or is no longer referenced by it (03, 2.4, 2.5): accounts, frees or puts on
+	 * the deadlist. Syncing context, from completions of writes too; returns the bytes that dnode.used changes by.
+	 */
+	uint64_t (*born)(struct objset *os, const struct bp *bp, struct tx *tx);
+	uint64_t (*kill)(struct objset *os, const struct bp *bp, struct tx *tx);
+	/* Last say on how a block is written: dedup, encryption, nop-write, class. May be NULL. */
+	void (*policy)(struct objset *os, const struct dnode *dn, unsigned level, struct zio_policy *p);
+	/* Owner of an object by its bonus (07, 6): -ENOENT: not counted. NULL: nothing is counted. */
+	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
+		     uint64_t *gid, uint64_t *project);
+};
 
 #define DMU_BONUS_MAX   (16384 - 192)
 #define DMU_BLKID_SPILL (UINT64_MAX - 1)
@@ -51,6 +91,8 @@ struct dnode {
 	bool bonus_encrypted;     /* the key is not loaded: bonuslen is 0 */
 	struct dnode *cache_next; /* the objset's dnode cache: hash chain, place in its list */
 	struct list_node cache_node;
+	pthread_mutex_t lock;      /* in sets that are written: guards every field above but os and object */
+	struct dnode_dirty *dirty; /* dmu's own: dbufs and changes not yet synced; NULL: clean */
 };
 
 struct objset {
@@ -71,6 +113,13 @@ struct objset {
 	void *user; /* the floor above: SA tables, ZPL state; freed by user_free on last release */
 	void (*user_free)(void *user);
 	struct dnode_cache *cache;
+
+	/* --- writing; NULL and unused in sets that never change --- */
+	const struct objset_ops *ops;
+	void *ops_arg; /* the floor above: the dsl_dataset, the spa */
+	struct objset_props props;
+	struct objset_dirty *dirty; /* dmu's own: dirty dnodes per group, object allocation */
+	struct zil *zil;            /* made by zil_open */
 };
 
 /* `key` NULL for an encrypted set: opens raw; only plain metadata (dnode fields, not bonus) can be used. */
@@ -146,5 +195,96 @@ static inline uint64_t dmu_blocks_end(const struct dnode *dn, uint64_t offset, u
 int dmu_block_pointer(struct dnode *dn, unsigned level, uint64_t blkid, struct bp *out);
 /* Read the spill block. */
 int dmu_spill_read(struct dnode *dn, struct buf **out);
+
+/* =================================== writing ===================================
+ *
+ * What is on the device is a tree of immutable blocks. A change is a dbuf: one block of one dnode with its unsynced
+ * contents, one per group in which it was changed. Readers look at the dbufs first, then at the tree. A block of which
+ * only parts were written keeps the parts and is completed from the tree no earlier than it must be: when it is read or
+ * synced; a whole block is never read first. Syncing writes the dbufs of one group, then the indirect blocks above
+ * them, and swaps the dnode's root pointers; then the dbufs go, and the blocks stay in the ARC.
+ *
+ * In a set that is written there is one live struct dnode per object while anybody holds it or it is dirty. Its fields
+ * are read under dn->lock by who cares for a consistent view of more than one; bonus bytes only through dmu_bonus_read.
+ *
+ * All functions below: open context inside a transaction, or syncing context; they never wait for a device unless they
+ * say so. Contents go in as they are stored, host order.
+ */
+
+struct dmu_object {
+	uint8_t type, bonustype;
+	uint16_t bonuslen;
+	uint32_t blocksize;  /* 0: 512 */
+	uint8_t indblkshift; /* 0: 17 */
+	uint8_t nlevels;     /* 0: 1 */
+	uint32_t dnodesize;  /* bytes, 0: 512 */
+};
+/* An object number nobody uses (02, 6.5). May wait for dnode blocks. */
+int dmu_object_alloc(struct objset *os, const struct dmu_object *spec, struct tx *tx, uint64_t *object);
+/* That very number: -EEXIST. */
+int dmu_object_claim(struct objset *os, uint64_t object, const struct dmu_object *spec, struct tx *tx);
+/* All blocks, bonus and slots, with this group. -ENOENT. */
+int dmu_object_free(struct objset *os, uint64_t object, struct tx *tx);
+/* While it has at most one block: -ENOTSUP after that. */
+int dmu_object_set_blocksize(struct dnode *dn, uint32_t blocksize, unsigned indblkshift, struct tx *tx);
+void dmu_object_set_algorithms(struct dnode *dn, uint8_t checksum, uint8_t compress, struct tx *tx);
+void dmu_object_set_type(struct dnode *dn, uint8_t type, uint8_t bonustype, uint16_t bonuslen, struct tx *tx);
+
+/* Copies. Grows the file's blocks as needed. */
+int dmu_write(struct dnode *dn, uint64_t offset, const void *data, size_t len, struct tx *tx);
+/* A whole block without copying: takes a reference; nobody writes the buffer any more. buf->size is the block size. */
+int dmu_write_block(struct dnode *dn, uint64_t blkid, struct buf *buf, struct tx *tx);
+/* The range becomes a hole. len UINT64_MAX: to the end of the object; then blocks beyond are gone (maxblkid shrinks).
+ */
+int dmu_free_range(struct dnode *dn, uint64_t offset, uint64_t len, struct tx *tx);
+/* A block as it will be after the changes so far, shared and immutable. Waits for devices. -ENOENT: a hole. */
+int dmu_block_get(struct dnode *dn, uint64_t blkid, struct buf **out);
+
+/* Bytes of the bonus buffer, at any time; -EINVAL beyond its end. */
+int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len);
+int dmu_bonus_write(struct dnode *dn, size_t offset, const void *data, size_t len, struct tx *tx);
+int dmu_bonus_set_size(struct dnode *dn, size_t len, struct tx *tx);
+int dmu_spill_write(struct dnode *dn, struct buf *buf, struct tx *tx); /* takes a reference */
+int dmu_spill_remove(struct dnode *dn, struct tx *tx);
+
+/*
+ * For the intent log: write the block as it is in group txg now to its final place, ahead of the group's sync, and tell
+ * the pointer. The sync then takes the pointer over unless the block was changed again. -EEXIST: txg is being synced or
+ * was (the caller waits for the group); -EALREADY: somebody is at it. done: any thread, does not block.
+ */
+struct dmu_sync {
+	struct dnode *dn;
+	uint64_t blkid, txg;
+	struct bp bp;
+	void (*done)(struct dmu_sync *s, int err);
+	void *arg;
+	void *priv;
+};
+void dmu_sync(struct dmu_sync *s);
+
+/* --- object sets --- */
+
+/* Makes an opened set writable; ops as above. */
+void objset_set_writable(struct objset *os, const struct objset_ops *ops, void *ops_arg);
+/* A new, empty one of which nothing is on the device yet. It becomes dirty in tx. */
+int objset_create(struct dmu_pool *dp, uint64_t id, enum objset_type type, const struct objset_ops *ops, void *ops_arg,
+		  struct crypt_key *key, struct tx *tx, struct objset **out);
+bool objset_is_dirty(struct objset *os, uint64_t txg);
+/*
+ * Writes all that is dirty in tx->txg: data, indirect blocks, dnodes, the header; waits; os->rootbp is the new root.
+ * Again and again in one group as long as it is dirty (the MOS; a data set after its user accounting). The sync thread,
+ * or a thread of its own per set. Errors: only when the pool is being dropped.
+ */
+int objset_sync(struct objset *os, struct tx *tx);
+/* After objset_sync of data sets in pass 1: user, group and project accounting of what was written (07, 6.5); dirties
+ * the set again. */
+void objset_sync_accounting(struct objset *os, struct tx *tx);
+/* The group is on the devices. */
+void objset_sync_done(struct objset *os, uint64_t txg);
+/* Drop every unsynced change (a pool that is lost). */
+void objset_abandon(struct objset *os);
+/* Header fields that the floors above keep: 192 bytes of the ZIL; flags. Syncing context. */
+void objset_set_zil_header(struct objset *os, const uint8_t header[192], struct tx *tx);
+void objset_set_flags(struct objset *os, uint64_t flags, struct tx *tx);
 
 #endif

@@ -64,4 +64,43 @@ struct zap_stats {
 };
 int zap_get_stats(struct objset *os, uint64_t object, struct zap_stats *out);
 
+/*
+ * Writing (02, 9.2 - 9.5): blocking (a leaf may have to be read); inside a transaction or in syncing context; one
+ * writer at a time per object, readers may be at it. Micro until it cannot be.
+ */
+struct zap_spec {
+	uint8_t type;              /* DMU type of the object */
+	uint64_t normflags, flags; /* 9.3, 9.6; 0: byte strings, 48-bit hashes as usual */
+	bool fat; /* from the start; u64 keys and wide values need it (made so by themselves otherwise) */
+	uint8_t blockshift, indblkshift; /* 0: the usual ones */
+	uint8_t bonustype;
+	uint16_t bonuslen;
+	uint32_t dnodesize;
+};
+int zap_create(struct objset *os, const struct zap_spec *spec, struct tx *tx, uint64_t *object);
+int zap_create_claim(struct objset *os, uint64_t object, const struct zap_spec *spec, struct tx *tx); /* -EEXIST */
+/* zap_create of type `type`, entered as `name` in `parent`. */
+int zap_create_in(struct objset *os, uint8_t type, uint64_t parent, const char *name, struct tx *tx, uint64_t *object);
+/* -EEXIST / replaces / -ENOENT. */
+int zap_add(struct objset *os, uint64_t object, const char *name, unsigned intsize, size_t nints, const void *value,
+	    struct tx *tx);
+int zap_update(struct objset *os, uint64_t object, const char *name, unsigned intsize, size_t nints, const void *value,
+	       struct tx *tx);
+int zap_remove(struct objset *os, uint64_t object, const char *name, struct tx *tx);
+/* The same with the matching of 9.6 (file systems that fold case). */
+int zap_remove_match(struct objset *os, uint64_t object, const char *name, unsigned match, struct tx *tx);
+int zap_add_u64(struct objset *os, uint64_t object, const char *name, uint64_t value, struct tx *tx);
+int zap_update_u64(struct objset *os, uint64_t object, const char *name, uint64_t value, struct tx *tx);
+/* A counter under a name: an entry that becomes 0 goes. */
+int zap_increment(struct objset *os, uint64_t object, const char *name, int64_t delta, struct tx *tx);
+/* Names that are numbers: lower-case hex (9.8). */
+int zap_add_int(struct objset *os, uint64_t object, uint64_t key, uint64_t value, struct tx *tx);
+int zap_update_int(struct objset *os, uint64_t object, uint64_t key, uint64_t value, struct tx *tx);
+int zap_remove_int(struct objset *os, uint64_t object, uint64_t key, struct tx *tx);
+int zap_lookup_int(struct objset *os, uint64_t object, uint64_t key, uint64_t *value);
+int zap_increment_int(struct objset *os, uint64_t object, uint64_t key, int64_t delta, struct tx *tx);
+int zap_update_u64key(struct objset *os, uint64_t object, const uint64_t *key, unsigned nwords, unsigned intsize,
+		      size_t nints, const void *value, struct tx *tx);
+int zap_remove_u64key(struct objset *os, uint64_t object, const uint64_t *key, unsigned nwords, struct tx *tx);
+
 #endif

@@ -22,6 +22,8 @@
 
 #define DSL_NAME_MAX 256
 
+enum dsl_space_policy { DSL_SPACE_NORMAL, DSL_SPACE_RESERVED, DSL_SPACE_EXTRA, DSL_SPACE_NONE }; /* 8.1 */
+
 struct dsl_pool {
 	struct dmu_pool *dp;
 	struct objset *mos;
@@ -39,6 +41,7 @@ struct dsl_pool {
 	bool (*is_mounted)(void *arg, uint64_t dataset_object);
 	void *is_mounted_arg;
 	struct dsl_cache *cache;
+	struct dsl_write *write; /* dsl's own: tasks, dirty sets, what spa handed down; NULL: opened read-only */
 };
 
 int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e);

@@ -1,6 +1,6 @@
 /*
  * spa/spa.h: the pool as a whole: finding, importing, describing and exporting it (docs/format/01-pool.md;
- * 09-cli.md 9.6 - 9.10 for what is shown). Read-only pools.
+ * 09-cli.md 9.6 - 9.10 for what is shown).
  *
  * Threads: any but cpu workers. One pool's import is sequential; different pools may be imported at once.
  */
@@ -43,7 +43,9 @@ struct spa_import {
 	uint64_t txg;                     /* -T, 0 = newest */
 	bool rewind_checkpoint;           /* --rewind-to-checkpoint */
 	const char *altroot;              /* -R */
-	const struct nvlist *props;       /* -o: strings; what would have to be stored is refused (-EROFS) */
+	const struct nvlist
+	    *props;    /* -o: strings; what would have to be stored is refused when not writable (-EROFS) */
+	bool writable; /* read-write: claims the logs, cleans up, writes labels */
 	struct arc *arc;
 	bool (*progress)(void *arg, const char *stage);
 	void *progress_arg;
@@ -114,5 +116,63 @@ extern const size_t spa_feature_table_len;
 /* --- what other floors may not know: the data sets' types in use --- */
 void spa_hold(struct spa *spa);
 void spa_release(struct spa *spa);
+
+/* =================================== writing =================================== */
+
+/* import: args->writable; the log chains are claimed in the first group. */
+
+struct strings;
+struct spa_create {
+	const char *name;
+	/* vdev_tree as the command parsed it: type root, children of type file, disk, mirror ... with path, is_log,
+	 * alloc_bias; ashift when given. Guids and sizes are filled in. */
+	const struct nvlist *tree;
+	const struct nvlist *props;    /* -o: strings, feature@... too */
+	const struct nvlist *fs_props; /* -O: strings */
+	const char *altroot;
+	bool temporary_name; /* -t NAME: `name` is for now, real_name is stored */
+	const char *real_name;
+	bool no_features; /* -d */
+	bool force;
+	const char *history; /* the command line */
+	struct arc *arc;
+	/* zpl's: objects of the root file system. */
+	void (*init_root)(void *arg, struct objset *os, struct tx *tx);
+	void *init_root_arg;
+};
+int spa_create_pool(const struct spa_create *args, struct spa **out, struct err *e);
+bool spa_is_writable(const struct spa *spa);
+/* Everything so far is on the devices (zpool sync). */
+void spa_sync_now(struct spa *spa);
+int spa_destroy_pool(struct spa *spa, struct err *e); /* state 2; then gone as after spa_export */
+/* Drops a pool whatever its state (export -f of one that is suspended): *lost (malloc'd, may be NULL) names what was
+ * not written. */
+int spa_export_force(struct spa *spa, char **lost, struct err *e);
+int spa_add_vdevs(struct spa *spa, const struct nvlist *tree, bool force, struct err *e);
+int spa_remove_vdev(struct spa *spa, const char *name, struct err *e); /* log devices */
+int spa_props_set(struct spa *spa, const struct nvlist *values, struct err *e);
+int spa_upgrade(struct spa *spa, uint64_t version, bool features, struct strings *done, struct err *e);
+int spa_reguid(struct spa *spa, uint64_t guid, struct err *e); /* 0: random */
+int spa_checkpoint(struct spa *spa, struct err *e);
+int spa_checkpoint_discard(struct spa *spa, struct err *e);
+int spa_clear(struct spa *spa, const char *device, struct err *e); /* counters; resumes a suspended pool */
+int spa_online(struct spa *spa, const char *device, bool expand, struct err *e);
+int spa_offline(struct spa *spa, const char *device, bool temporary, struct err *e);
+enum spa_activity { SPA_TRIM, SPA_INITIALIZE };
+enum spa_activity_do { SPA_START, SPA_SUSPEND, SPA_CANCEL, SPA_UNINIT };
+int spa_activity(struct spa *spa, enum spa_activity what, enum spa_activity_do how, const char *const *devices,
+		 size_t n, uint64_t rate, bool secure, struct err *e);
+/* zpool wait: true while the activity (its word in 09, 9.6) goes on; -EINVAL unknown word. */
+int spa_is_busy_with(struct spa *spa, const char *activity, bool *busy);
+/* History of commands: after one that changed something (01, 11.1). who: user and host as known. */
+void spa_history_command(struct spa *spa, const char *command, uint64_t uid, const char *host);
+void spa_history_internal(struct spa *spa, const char *name, const struct dsl_dataset *ds, struct tx *tx,
+			  const char *text);
+/* Events (zpool events): numbered, the last zfs_zevent_len_max are kept. spa may be NULL. */
+void spa_event_post(struct spa *spa, const char *class, const struct nvlist *payload);
+/* From `after` on; waits until deadline_ns for one when there is none (0: not). -ENOENT none, -EINTR. *event is the
+ * caller's. */
+int spa_event_next(uint64_t after, uint64_t deadline_ns, uint64_t *id, struct nvlist **event);
+void spa_event_clear(void);
 
 #endif

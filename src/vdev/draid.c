@@ -173,7 +173,7 @@ static void draid_map_row(struct stripe *s, struct stripe_row *r, uint64_t offse
 	}
 }
 
-struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_read *io)
+struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_io *io)
 {
 	const struct draid *d = vd->priv;
 	uint64_t boundary = (io->offset / d->group_size + 1) * d->group_size;
@@ -195,7 +195,7 @@ struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_read *io)
 	return s;
 }
 
-static void draid_read(struct vdev *vd, struct vdev_read *io)
+static void draid_read(struct vdev *vd, struct vdev_io *io)
 {
 	const struct draid *d = vd->priv;
 
@@ -230,28 +230,28 @@ struct vdev *vdev_dspare_child(const struct vdev *spare, uint64_t offset)
 }
 
 struct spare_read {
-	struct vdev_read *io;
-	struct vdev_read child;
+	struct vdev_io *io;
+	struct vdev_io child;
 };
 
-static int dspare_verify(struct vdev_read *c, const uint8_t *data)
+static int dspare_verify(struct vdev_io *c, const uint8_t *data)
 {
 	struct spare_read *sr = c->arg;
 
 	return sr->io->verify(sr->io, data);
 }
 
-static void dspare_done(struct vdev_read *c, int err)
+static void dspare_done(struct vdev_io *c, int err)
 {
 	struct spare_read *sr = c->arg;
-	struct vdev_read *io = sr->io;
+	struct vdev_io *io = sr->io;
 
 	io->from = c->from;
 	free(sr);
 	io->done(io, err);
 }
 
-static void dspare_read(struct vdev *vd, struct vdev_read *io)
+static void dspare_read(struct vdev *vd, struct vdev_io *io)
 {
 	struct vdev *c = vdev_dspare_child(vd, io->offset);
 
@@ -261,7 +261,7 @@ static void dspare_read(struct vdev *vd, struct vdev_read *io)
 	}
 	struct spare_read *sr = xcalloc(1, sizeof(*sr));
 	sr->io = io;
-	sr->child = (struct vdev_read){
+	sr->child = (struct vdev_io){
 	    .offset = io->offset,
 	    .size = io->size,
 	    .data = io->data,

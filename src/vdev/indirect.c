@@ -49,7 +49,7 @@ int vdev_indirect_set_mapping(struct vdev *vd, const struct vdev_indirect_entry 
 struct copy {
 	struct vdev *vd;
 	struct buf *buf;
-	struct vdev_read io;
+	struct vdev_io io;
 	struct indirect_read *owner;
 	bool ok, duplicate;
 };
@@ -63,10 +63,10 @@ struct piece {
 };
 
 struct indirect_read {
-	struct vdev_read *io;
+	struct vdev_io *io;
 	struct piece *piece;
 	size_t npieces, room;
-	struct vdev_read single;
+	struct vdev_io single;
 	atomic_uint pending;
 	struct task task;
 	bool all; /* every copy was asked for */
@@ -76,7 +76,7 @@ struct indirect_read {
 
 static void indirect_finish(struct indirect_read *ir, int err)
 {
-	struct vdev_read *io = ir->io;
+	struct vdev_io *io = ir->io;
 
 	for (size_t i = 0; i < ir->npieces; i++) {
 		for (unsigned c = 0; c < ir->piece[i].ncopies; c++)
@@ -171,14 +171,14 @@ int vdev_resolve(struct vdev *vd, uint64_t offset, uint64_t size,
 
 /* One piece */
 
-static int single_verify(struct vdev_read *c, const uint8_t *data)
+static int single_verify(struct vdev_io *c, const uint8_t *data)
 {
 	struct indirect_read *ir = c->arg;
 
 	return ir->io->verify(ir->io, data);
 }
 
-static void single_done(struct vdev_read *c, int err)
+static void single_done(struct vdev_io *c, int err)
 {
 	struct indirect_read *ir = c->arg;
 
@@ -188,9 +188,9 @@ static void single_done(struct vdev_read *c, int err)
 
 static void indirect_read_single(struct indirect_read *ir)
 {
-	struct vdev_read *io = ir->io;
+	struct vdev_io *io = ir->io;
 
-	ir->single = (struct vdev_read){
+	ir->single = (struct vdev_io){
 	    .offset = ir->piece[0].offset,
 	    .size = io->size,
 	    .data = io->data,
@@ -208,7 +208,7 @@ static void indirect_read_single(struct indirect_read *ir)
 
 static void indirect_release(struct indirect_read *ir);
 
-static void copy_done(struct vdev_read *io, int err)
+static void copy_done(struct vdev_io *io, int err)
 {
 	struct copy *c = container_of(io, struct copy, io);
 
@@ -223,7 +223,7 @@ static int copy_read(struct indirect_read *ir, struct piece *p, struct copy *c, 
 	c->buf = buf_alloc(ROUND_UP(p->size, UINT64_C(1) << vd->ashift));
 	if (!c->buf)
 		return -ENOMEM;
-	c->io = (struct vdev_read){
+	c->io = (struct vdev_io){
 	    .offset = p->offset,
 	    .size = p->size,
 	    .data = c->buf->data,
@@ -408,7 +408,7 @@ static void indirect_release(struct indirect_read *ir)
 	taskq_dispatch(cpu_taskq(), &ir->task);
 }
 
-static void indirect_vdev_read(struct vdev *vd, struct vdev_read *io)
+static void indirect_vdev_read(struct vdev *vd, struct vdev_io *io)
 {
 	struct indirect_read *ir = xcalloc(1, sizeof(*ir));
 

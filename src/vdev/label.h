@@ -1,6 +1,5 @@
 /*
- * vdev/label.h: the four labels of a leaf, the uberblock ring (docs/format/01-pool.md, sections 2 and 3). Blocking;
- * read only.
+ * vdev/label.h: the four labels of a leaf, the uberblock ring (docs/format/01-pool.md, sections 2 and 3). Blocking.
  */
 #ifndef VDEV_LABEL_H
 #define VDEV_LABEL_H
@@ -43,5 +42,20 @@ int uberblock_each(struct disk *d, unsigned l, unsigned ashift, uberblock_fn fn,
 unsigned uberblock_mmp_sequence(const struct uberblock *ub);
 /* (txg, timestamp, mmp sequence) order: <0, 0, >0. */
 int uberblock_compare(const struct uberblock *a, const struct uberblock *b);
+
+/*
+ * Writing (01, 2.6 and 8.3). A label's list is packed XDR; every part gets its embedded checksum for the place where it
+ * is written. Not flushed: the caller flushes between the steps of a commit.
+ */
+/* A device that becomes part of a pool: all four labels whole, with boot blocks, list and an empty ring. */
+int label_init(struct disk *d, const struct nvlist *config);
+/* The list of label l alone. -EIO; -E2BIG: the list is larger than its area. */
+int label_write_config(struct disk *d, unsigned l, const struct nvlist *config);
+/* Into the slot of its txg (multihost: `slot` from the end of the ring, else UINT_MAX) of label l. */
+int uberblock_write(struct disk *d, unsigned l, unsigned ashift, const struct uberblock *ub, unsigned slot);
+/* As stored; size of a slot for this ashift. */
+void uberblock_encode(const struct uberblock *ub, uint8_t *slot, size_t size);
+/* Wipe what makes a device part of a pool (06, 11.4). */
+int label_clear(struct disk *d);
 
 #endif

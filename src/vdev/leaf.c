@@ -103,7 +103,7 @@ void vdev_leaf_open(struct vdev *vd, vdev_open_fn open, void *arg)
 	leaf_set(vd, VDEV_STATE_HEALTHY, VDEV_AUX_NONE);
 }
 
-static void leaf_read(struct vdev *vd, struct vdev_read *io)
+static void leaf_read(struct vdev *vd, struct vdev_io *io)
 {
 	uint64_t front = io->flags & VDEV_READ_BOOT_AREA ? VDEV_BOOT_AREA_START : VDEV_LABEL_START_SIZE;
 	uint64_t end = io->flags & VDEV_READ_BOOT_AREA ? VDEV_LABEL_START_SIZE : vd->psize - VDEV_LABEL_END_SIZE;
@@ -121,7 +121,7 @@ static void leaf_read(struct vdev *vd, struct vdev_read *io)
 	vdev_queue_submit(vd->queue, io);
 }
 
-void vdev_count_checksum_error(struct vdev *vd, const struct vdev_read *io)
+void vdev_count_checksum_error(struct vdev *vd, const struct vdev_io *io)
 {
 	if (vd && !(io->flags & VDEV_READ_SPECULATIVE))
 		counter_add(&vd->stats.checksum_errors, 1);
@@ -129,7 +129,7 @@ void vdev_count_checksum_error(struct vdev *vd, const struct vdev_read *io)
 
 static void leaf_verify(struct task *t)
 {
-	struct vdev_read *io = container_of(t, struct vdev_read, task);
+	struct vdev_io *io = container_of(t, struct vdev_io, task);
 	int err = io->verify(io, io->data) ? -ECKSUM : 0;
 
 	if (err)
@@ -137,7 +137,7 @@ static void leaf_verify(struct task *t)
 	io->done(io, err);
 }
 
-void vdev_leaf_io_done(struct vdev_read *io, int err)
+void vdev_leaf_io_done(struct vdev_io *io, int err)
 {
 	struct vdev *vd = io->vd;
 

@@ -13,8 +13,8 @@ struct mirror_side {
 };
 
 struct mirror_read {
-	struct vdev_read *io; /* the caller's */
-	struct vdev_read child;
+	struct vdev_io *io; /* the caller's */
+	struct vdev_io child;
 	struct buf *scratch; /* scrub: copies after the first good one */
 	bool good;
 	int err;
@@ -48,7 +48,7 @@ static int side_compare(const void *a, const void *b)
 
 static void mirror_order(struct vdev *vd, struct mirror_read *m)
 {
-	const struct vdev_read *io = m->io;
+	const struct vdev_io *io = m->io;
 	unsigned preferred = (unsigned)((io->offset >> 21) % vd->nchildren);
 
 	for (unsigned i = 0; i < vd->nchildren; i++) {
@@ -69,7 +69,7 @@ static void mirror_order(struct vdev *vd, struct mirror_read *m)
 
 static void mirror_finish(struct mirror_read *m)
 {
-	struct vdev_read *io = m->io;
+	struct vdev_io *io = m->io;
 	int err = m->good ? 0 : m->err ? m->err : -ENXIO;
 
 	if (err == -ECKSUM)
@@ -81,14 +81,14 @@ static void mirror_finish(struct mirror_read *m)
 
 static void mirror_next(struct mirror_read *m);
 
-static int mirror_verify(struct vdev_read *c, const uint8_t *data)
+static int mirror_verify(struct vdev_io *c, const uint8_t *data)
 {
 	struct mirror_read *m = c->arg;
 
 	return m->io->verify(m->io, data);
 }
 
-static void mirror_child_done(struct vdev_read *c, int err)
+static void mirror_child_done(struct vdev_io *c, int err)
 {
 	struct mirror_read *m = c->arg;
 
@@ -103,7 +103,7 @@ static void mirror_child_done(struct vdev_read *c, int err)
 
 static void mirror_next(struct mirror_read *m)
 {
-	struct vdev_read *io = m->io;
+	struct vdev_io *io = m->io;
 	bool scrub = io->flags & VDEV_READ_SCRUB;
 
 	if ((m->good && !scrub) || m->next == m->nsides || (m->next > 0 && io->flags & VDEV_READ_NO_RETRY)) {
@@ -117,7 +117,7 @@ static void mirror_next(struct mirror_read *m)
 			return;
 		}
 	}
-	m->child = (struct vdev_read){
+	m->child = (struct vdev_io){
 	    .offset = io->offset,
 	    .size = io->size,
 	    .data = m->good ? m->scratch->data : io->data,
@@ -131,7 +131,7 @@ static void mirror_next(struct mirror_read *m)
 	vdev_read(m->side[m->next++].vd, &m->child);
 }
 
-static void mirror_read(struct vdev *vd, struct vdev_read *io)
+static void mirror_read(struct vdev *vd, struct vdev_io *io)
 {
 	struct mirror_read *m = xcalloc(1, sizeof(*m) + vd->nchildren * sizeof(m->side[0]));
 

@@ -58,8 +58,8 @@ struct aggregate {
 
 static int io_compare(const struct tree_node *a, const struct tree_node *b)
 {
-	const struct vdev_read *x = container_of(a, struct vdev_read, q.sorted);
-	const struct vdev_read *y = container_of(b, struct vdev_read, q.sorted);
+	const struct vdev_io *x = container_of(a, struct vdev_io, q.sorted);
+	const struct vdev_io *y = container_of(b, struct vdev_io, q.sorted);
 
 	if (x->q.req.offset != y->q.req.offset)
 		return x->q.req.offset < y->q.req.offset ? -1 : 1;
@@ -99,25 +99,25 @@ unsigned vdev_queue_load(const struct vdev_queue *q, uint64_t offset)
 	       (atomic_load_explicit(&q->next_offset, memory_order_relaxed) != offset + VDEV_LABEL_START_SIZE);
 }
 
-static void class_insert(struct queue_class *c, struct vdev_read *io, bool front)
+static void class_insert(struct queue_class *c, struct vdev_io *io, bool front)
 {
 	front ? list_prepend(&c->fifo, &io->q.fifo) : list_append(&c->fifo, &io->q.fifo);
 	tree_insert(&c->sorted, &io->q.sorted);
 }
 
-static void class_remove(struct queue_class *c, struct vdev_read *io)
+static void class_remove(struct queue_class *c, struct vdev_io *io)
 {
 	list_remove(&c->fifo, &io->q.fifo);
 	tree_remove(&c->sorted, &io->q.sorted);
 }
 
-static struct vdev_read *class_pick(struct queue_class *c, bool by_offset)
+static struct vdev_io *class_pick(struct queue_class *c, bool by_offset)
 {
 	if (!by_offset)
-		return container_of(list_first(&c->fifo), struct vdev_read, q.fifo);
+		return container_of(list_first(&c->fifo), struct vdev_io, q.fifo);
 	struct tree_node *n = tree_first(&c->sorted); /* when the elevator is at the top */
 	for (struct tree_node *at = c->sorted.root; at;) {
-		struct vdev_read *io = container_of(at, struct vdev_read, q.sorted);
+		struct vdev_io *io = container_of(at, struct vdev_io, q.sorted);
 		if (io->q.req.offset >= c->elevator) {
 			n = at;
 			at = at->left;
@@ -125,7 +125,7 @@ static struct vdev_read *class_pick(struct queue_class *c, bool by_offset)
 			at = at->right;
 		}
 	}
-	return container_of(n, struct vdev_read, q.sorted);
+	return container_of(n, struct vdev_io, q.sorted);
 }
 
 /* Classes below their minimum first, then the lowest below its maximum. While somebody waits for a synchronous read,
@@ -143,32 +143,32 @@ static int queue_choose_class(const struct vdev_queue *q)
 	return -1;
 }
 
-static uint64_t io_end(const struct vdev_read *io)
+static uint64_t io_end(const struct vdev_io *io)
 {
 	return io->q.req.offset + io->q.req.length;
 }
 
-static bool may_join(const struct vdev_read *a, const struct vdev_read *b, uint64_t span)
+static bool may_join(const struct vdev_io *a, const struct vdev_io *b, uint64_t span)
 {
 	return !a->q.alone && !b->q.alone && b->q.req.offset >= io_end(a) &&
 	       b->q.req.offset - io_end(a) <= AGGREGATE_MAX_GAP && span <= AGGREGATE_MAX_BYTES;
 }
 
 /* Widen [*first, *last] of the sorted tree around the chosen read; returns how many reads it holds. */
-static unsigned find_neighbours(struct vdev_read **first, struct vdev_read **last)
+static unsigned find_neighbours(struct vdev_io **first, struct vdev_io **last)
 {
 	unsigned n = 1;
 	struct tree_node *t;
 
 	while (n < AGGREGATE_MAX_IOVS / 2 && (t = tree_prev(&(*first)->q.sorted))) {
-		struct vdev_read *io = container_of(t, struct vdev_read, q.sorted);
+		struct vdev_io *io = container_of(t, struct vdev_io, q.sorted);
 		if (!may_join(io, *first, io_end(*last) - io->q.req.offset))
 			break;
 		*first = io;
 		n++;
 	}
 	while (n < AGGREGATE_MAX_IOVS / 2 && (t = tree_next(&(*last)->q.sorted))) {
-		struct vdev_read *io = container_of(t, struct vdev_read, q.sorted);
+		struct vdev_io *io = container_of(t, struct vdev_io, q.sorted);
 		if (!may_join(*last, io, io_end(io) - (*first)->q.req.offset))
 			break;
 		*last = io;
@@ -180,7 +180,7 @@ static unsigned find_neighbours(struct vdev_read **first, struct vdev_read **las
 static void single_done(struct disk_req *r, int err);
 static void aggregate_done(struct disk_req *r, int err);
 
-static struct disk_req *make_single(struct queue_class *c, struct vdev_read *io)
+static struct disk_req *make_single(struct queue_class *c, struct vdev_io *io)
 {
 	class_remove(c, io);
 	io->q.iov = (struct iovec){io->data, io->q.req.length};
@@ -190,18 +190,18 @@ static struct disk_req *make_single(struct queue_class *c, struct vdev_read *io)
 	return &io->q.req;
 }
 
-static struct vdev_read *sorted_next(const struct vdev_read *io)
+static struct vdev_io *sorted_next(const struct vdev_io *io)
 {
 	struct tree_node *t = tree_next(&io->q.sorted);
 
-	return t ? container_of(t, struct vdev_read, q.sorted) : NULL;
+	return t ? container_of(t, struct vdev_io, q.sorted) : NULL;
 }
 
-static struct aggregate *aggregate_create(const struct vdev_read *first, const struct vdev_read *last)
+static struct aggregate *aggregate_create(const struct vdev_io *first, const struct vdev_io *last)
 {
 	uint64_t gap = 0;
 
-	for (const struct vdev_read *io = first, *next; io != last; io = next) {
+	for (const struct vdev_io *io = first, *next; io != last; io = next) {
 		next = sorted_next(io);
 		gap = MAX(gap, next->q.req.offset - io_end(io));
 	}
@@ -216,8 +216,8 @@ static struct aggregate *aggregate_create(const struct vdev_read *first, const s
 	return a;
 }
 
-static struct disk_req *make_aggregate(struct vdev_queue *q, unsigned class, struct vdev_read *first,
-				       struct vdev_read *last)
+static struct disk_req *make_aggregate(struct vdev_queue *q, unsigned class, struct vdev_io *first,
+				       struct vdev_io *last)
 {
 	struct queue_class *c = &q->class[class];
 	struct aggregate *a = aggregate_create(first, last);
@@ -235,7 +235,7 @@ static struct disk_req *make_aggregate(struct vdev_queue *q, unsigned class, str
 	    .done = aggregate_done,
 	};
 	uint64_t at = a->req.offset;
-	for (struct vdev_read *io = first, *next; io; io = next) {
+	for (struct vdev_io *io = first, *next; io; io = next) {
 		next = io == last ? NULL : sorted_next(io);
 		if (io->q.req.offset > at)
 			a->iov[a->req.niov++] = (struct iovec){a->gap->data, io->q.req.offset - at};
@@ -254,7 +254,7 @@ static struct disk_req *queue_next(struct vdev_queue *q)
 	if (class < 0)
 		return NULL;
 	struct queue_class *c = &q->class[class];
-	struct vdev_read *io = class_pick(c, class_limits[class].by_offset), *first = io, *last = io;
+	struct vdev_io *io = class_pick(c, class_limits[class].by_offset), *first = io, *last = io;
 	struct disk_req *r = find_neighbours(&first, &last) > 1 ? make_aggregate(q, (unsigned)class, first, last)
 								: make_single(c, io);
 	counter_add(&q->vd->stats.read_ops, 1);
@@ -285,7 +285,7 @@ static void queue_pump(struct vdev_queue *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-void vdev_queue_submit(struct vdev_queue *q, struct vdev_read *io)
+void vdev_queue_submit(struct vdev_queue *q, struct vdev_io *io)
 {
 	io->q.class = io->flags & VDEV_READ_SPECULATIVE ? QUEUE_ASYNC
 		      : io->flags & VDEV_READ_SCRUB     ? QUEUE_SCRUB
@@ -325,7 +325,7 @@ static void queue_finish(struct vdev_queue *q, unsigned class, struct list *memb
 	pthread_mutex_unlock(&q->lock);
 	queue_pump(q);
 	while ((n = list_pop(members))) {
-		struct vdev_read *io = container_of(n, struct vdev_read, q.fifo);
+		struct vdev_io *io = container_of(n, struct vdev_io, q.fifo);
 
 		if (now_ns() - io->q.since_ns > SLOW_SECONDS * UINT64_C(1000000000))
 			counter_add(&io->vd->stats.slow_ios, 1);
@@ -335,7 +335,7 @@ static void queue_finish(struct vdev_queue *q, unsigned class, struct list *memb
 
 static void single_done(struct disk_req *r, int err)
 {
-	struct vdev_read *io = container_of(r, struct vdev_read, q.req);
+	struct vdev_io *io = container_of(r, struct vdev_io, q.req);
 	struct list members;
 
 	list_init(&members);
@@ -351,7 +351,7 @@ static void aggregate_retry(struct aggregate *a)
 
 	pthread_mutex_lock(&q->lock);
 	while ((n = list_last(&a->members))) {
-		struct vdev_read *io = container_of(n, struct vdev_read, q.fifo);
+		struct vdev_io *io = container_of(n, struct vdev_io, q.fifo);
 		list_remove(&a->members, n);
 		io->q.alone = true;
 		class_insert(c, io, true);

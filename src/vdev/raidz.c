@@ -91,7 +91,7 @@ struct geometry {
 	unsigned big, cols;
 };
 
-static struct geometry raidz_geometry(const struct vdev *vd, const struct vdev_read *io, unsigned width)
+static struct geometry raidz_geometry(const struct vdev *vd, const struct vdev_io *io, unsigned width)
 {
 	struct geometry g = {
 	    .first = io->offset >> vd->ashift,
@@ -122,7 +122,7 @@ static void swap_parity(const struct stripe *s, struct stripe_row *r)
 }
 
 /* 5.3: one row of long columns. */
-static struct stripe *raidz_map_plain(struct vdev *vd, struct vdev_read *io, const struct geometry *g)
+static struct stripe *raidz_map_plain(struct vdev *vd, struct vdev_io *io, const struct geometry *g)
 {
 	struct stripe *s = stripe_create(vd, io, g->nparity, 1, g->cols);
 	uint8_t *data = io->data;
@@ -183,7 +183,7 @@ static void expanded_row(const struct stripe *s, const struct raidz *rz, const s
 }
 
 /* 6.3: rows one sector high, each placed as a whole. */
-static struct stripe *raidz_map_expanded(struct vdev *vd, struct vdev_read *io, const struct geometry *g)
+static struct stripe *raidz_map_expanded(struct vdev *vd, struct vdev_io *io, const struct geometry *g)
 {
 	const struct raidz *rz = vd->priv;
 	uint64_t rows = g->full_rows + (g->rest > 0);
@@ -200,7 +200,7 @@ static struct stripe *raidz_map_expanded(struct vdev *vd, struct vdev_read *io, 
 	return s;
 }
 
-struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_read *io)
+struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_io *io)
 {
 	const struct raidz *rz = vd->priv;
 	unsigned width = raidz_width(rz, io->txg);
@@ -213,7 +213,7 @@ struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_read *io)
 	return raidz_map_expanded(vd, io, &g);
 }
 
-static void raidz_read(struct vdev *vd, struct vdev_read *io)
+static void raidz_read(struct vdev *vd, struct vdev_io *io)
 {
 	struct stripe *s = io->offset % (UINT64_C(1) << vd->ashift) ? NULL : vdev_raidz_map(vd, io);
 

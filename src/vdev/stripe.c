@@ -27,7 +27,7 @@ struct stripe_search {
 	bool suspected[UNITS_MAX];
 };
 
-struct stripe *stripe_create(struct vdev *vd, struct vdev_read *io, unsigned nparity, unsigned nrows, size_t ncols)
+struct stripe *stripe_create(struct vdev *vd, struct vdev_io *io, unsigned nparity, unsigned nrows, size_t ncols)
 {
 	struct stripe *s = calloc(1, sizeof(*s));
 
@@ -64,7 +64,7 @@ void stripe_free(struct stripe *s)
 
 static void stripe_finish(struct stripe *s, int err)
 {
-	struct vdev_read *io = s->io;
+	struct vdev_io *io = s->io;
 
 	stripe_free(s);
 	io->done(io, err);
@@ -146,7 +146,7 @@ static void stripe_select_all(struct stripe *s)
 
 static void stripe_release(struct stripe *s);
 
-static void col_done(struct vdev_read *io, int err)
+static void col_done(struct vdev_io *io, int err)
 {
 	struct stripe_col *c = container_of(io, struct stripe_col, io);
 
@@ -158,7 +158,7 @@ static void col_done(struct vdev_read *io, int err)
 static void col_read(struct stripe *s, const struct stripe_row *r, struct stripe_col *c)
 {
 	c->want = false;
-	c->io = (struct vdev_read){
+	c->io = (struct vdev_io){
 	    .offset = c->offset,
 	    .size = c->size,
 	    .data = c->data,

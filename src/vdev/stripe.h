@@ -24,7 +24,7 @@ struct stripe_col {
 	bool done;  /* data is what the device gave */
 	bool stale; /* the device lacks the txg: its data is not trusted while there is another way */
 	bool bad;   /* to be rebuilt in this attempt */
-	struct vdev_read io;
+	struct vdev_io io;
 };
 
 struct stripe_row {
@@ -37,7 +37,7 @@ struct stripe_row {
 
 struct stripe {
 	struct vdev *vd;
-	struct vdev_read *io;
+	struct vdev_io *io;
 	unsigned nparity, nrows;
 	struct stripe_row *row;
 	/* Columns that may have failed together are those of one child; in an expanded raidz also those that one child
@@ -56,14 +56,14 @@ struct stripe {
 };
 
 /* Rows have no columns yet. NULL: no memory. */
-struct stripe *stripe_create(struct vdev *vd, struct vdev_read *io, unsigned nparity, unsigned nrows, size_t ncols);
+struct stripe *stripe_create(struct vdev *vd, struct vdev_io *io, unsigned nparity, unsigned nrows, size_t ncols);
 void stripe_free(struct stripe *s);
 /* Reads, rebuilds, searches; ends with io->done. Takes the stripe. */
 void stripe_read(struct stripe *s);
 
 /* Where a block lies. io: offset, size, txg and data are used. NULL: no memory. */
-struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_read *io);
-struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_read *io);
+struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_io *io);
+struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_io *io);
 
 /* draid_maps.c */
 #define DRAID_ROWS_SMALL 256 /* up to 31 children */

@@ -407,7 +407,7 @@ enum vdev_quality vdev_quality(const struct vdev *vd, uint64_t offset, uint64_t 
 	return quality_at(vd, offset, txg, 0);
 }
 
-void vdev_read(struct vdev *vd, struct vdev_read *io)
+void vdev_read(struct vdev *vd, struct vdev_io *io)
 {
 	io->vd = vd;
 	io->priv = NULL;
@@ -432,7 +432,7 @@ void vdev_read(struct vdev *vd, struct vdev_read *io)
 	vd->ops->read(vd, io);
 }
 
-static void vdev_no_read(struct vdev *vd, struct vdev_read *io)
+static void vdev_no_read(struct vdev *vd, struct vdev_io *io)
 {
 	(void)vd;
 	io->done(io, -EINVAL);

@@ -1,6 +1,6 @@
 /*
- * vdev/vdev.h: the tree of virtual devices and its reads (docs/format/06-allocation-and-vdevs.md; labels: 01-pool.md
- * section 2, 4).
+ * vdev/vdev.h: the tree of virtual devices, its reads and writes (docs/format/06-allocation-and-vdevs.md; labels:
+ * 01-pool.md section 2, 4).
  *
  * A tree is built from a configuration nvlist (vdev_tree_create), its leaves opened (vdev_tree_open) and validated. A
  * read names a top-level vdev, an offset in its allocatable space and the block's birth; each kind of vdev is a state
@@ -77,14 +77,14 @@ struct vdev_stats {
 };
 
 struct vdev;
-struct vdev_read;
+struct vdev_io;
 
 struct vdev_ops {
 	const char *type; /* the word in the configuration */
 	enum vdev_kind kind;
 	/* Check and take the kind's own configuration keys; the children are there. NULL: has none. */
 	int (*create)(struct vdev *vd, const struct nvlist *config, struct err *e);
-	void (*read)(struct vdev *vd, struct vdev_read *io);
+	void (*read)(struct vdev *vd, struct vdev_io *io);
 	/* bytes allocated for psize bytes in a block allocated in (or physically born in) txg */
 	uint64_t (*psize_to_asize)(const struct vdev *top, uint64_t psize, uint64_t txg);
 	/* The asize that children allow the smallest of which has `child` bytes (06, 1.5). NULL: a leaf, or nothing
@@ -160,26 +160,42 @@ uint64_t vdev_max_asize(const struct vdev *vd);
 uint64_t vdev_min_alloc(const struct vdev *top);
 
 /*
- * One read of a top-level (or, inside this floor, of any) vdev. The caller owns the struct until done.
+ * One request to a top-level (or, inside this floor, to any) vdev. The caller owns the struct until done.
  */
+enum vdev_op { VDEV_OP_READ, VDEV_OP_WRITE, VDEV_OP_TRIM, VDEV_OP_FLUSH };
+/* Classes of the leaf queues (06, 10.1): each has its tunables zfs_vdev_<class>_min_active, _max_active. */
+enum vdev_class {
+	VDEV_SYNC_READ,
+	VDEV_SYNC_WRITE,
+	VDEV_ASYNC_READ,
+	VDEV_ASYNC_WRITE,
+	VDEV_SCRUB,
+	VDEV_REMOVAL,
+	VDEV_INITIALIZE,
+	VDEV_TRIM,
+	VDEV_REBUILD,
+	VDEV_CLASSES
+};
 #define VDEV_READ_SPECULATIVE 1u /* prefetch: lower priority, no error counters */
 #define VDEV_READ_SCRUB       2u /* every copy is read and verified, not only the first good one */
 #define VDEV_READ_NO_RETRY    4u /* one attempt, no reconstruction */
 /* inside this floor: */
 #define VDEV_READ_NO_STALE  0x100u /* a device that lacks the txg is not read */
 #define VDEV_READ_BOOT_AREA 0x200u /* offset counts from device byte 512 KiB (scratch of a RAIDZ expansion) */
-struct vdev_read {
+struct vdev_io {
 	uint64_t offset; /* bytes in the vdev's allocatable space (leaf: without the 4 MiB front) */
 	uint64_t size;   /* bytes, multiple of 512 */
 	uint8_t *data;   /* size rounded up to 2^ashift is writable, 4096-aligned */
 	uint64_t txg;    /* physical birth of the block (DTLs, RAIDZ expansion) */
 	unsigned flags;
 	/* 0 when data is right. May run on any cpu worker. NULL: anything that was read is right. */
-	int (*verify)(struct vdev_read *io, const uint8_t *data);
+	int (*verify)(struct vdev_io *io, const uint8_t *data);
 	/* 0; -ECKSUM: read but never verified; -EIO, -ENXIO: not readable; -EINVAL: outside the vdev; -ENOMEM. On any
 	 * thread (also inside vdev_read), does not block. */
-	void (*done)(struct vdev_read *io, int err);
+	void (*done)(struct vdev_io *io, int err);
 	void *arg;
+	enum vdev_op op;       /* set by vdev_read, vdev_write ... */
+	enum vdev_class class; /* writes: set by the caller */
 	/* vdev floor's own */
 	struct task task;
 	void *priv;
@@ -196,7 +212,24 @@ struct vdev_read {
 		struct iovec iov;
 	} q;
 };
-void vdev_read(struct vdev *vd, struct vdev_read *io);
+void vdev_read(struct vdev *vd, struct vdev_io *io);
+/*
+ * Write io->size bytes of io->data (size a multiple of 2^ashift of a mirror or leaf; what RAIDZ and dRAID store of it
+ * is their matter), with io->class VDEV_SYNC_WRITE or VDEV_ASYNC_WRITE. Mirrors write every child that is there. done:
+ * 0 when the data can be read back (enough children have it; those that have not get io->txg into their DTL and count a
+ * write error), else -EIO or -ENXIO. Data is on the medium only after vdev_flush.
+ */
+void vdev_write(struct vdev *vd, struct vdev_io *io);
+/* Give [offset, offset + size) back to the device: allocatable space whose bytes nobody needs. A leaf that cannot: 0.
+ */
+void vdev_trim(struct vdev *vd, struct vdev_io *io);
+/* Everything that was written to vd before is on the medium afterwards; of a whole tree when vd is the root. A leaf to
+ * which nothing was written since its last flush may be left out. */
+void vdev_flush(struct vdev *vd, struct vdev_io *io);
+int vdev_flush_wait(struct vdev *vd);
+bool vdev_is_writable(const struct vdev *vd);
+/* How the pool's dirty data stands against its limit, in percent: more async writes are let out as it grows (10.3). */
+void vdev_set_dirty_percent(struct vdev *root, unsigned percent);
 
 /*
  * Indirect (removed) vdevs need their mapping before they can be read: spa loads it from the MOS and hands it over.

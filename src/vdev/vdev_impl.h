@@ -37,13 +37,13 @@ uint64_t vdev_plain_asize(const struct vdev *top, uint64_t psize, uint64_t txg);
 
 /* leaf.c */
 void vdev_leaf_open(struct vdev *vd, vdev_open_fn open, void *arg);
-void vdev_leaf_io_done(struct vdev_read *io, int err); /* called by the queue */
-void vdev_count_checksum_error(struct vdev *vd, const struct vdev_read *io);
+void vdev_leaf_io_done(struct vdev_io *io, int err); /* called by the queue */
+void vdev_count_checksum_error(struct vdev *vd, const struct vdev_io *io);
 
 /* queue.c */
 struct vdev_queue *vdev_queue_create(struct vdev *vd);
 void vdev_queue_destroy(struct vdev_queue *q);
-void vdev_queue_submit(struct vdev_queue *q, struct vdev_read *io);
+void vdev_queue_submit(struct vdev_queue *q, struct vdev_io *io);
 /* Between these two reads only gather: for whoever submits many neighbours at once. They nest. */
 void vdev_queue_plug(struct vdev_queue *q);
 void vdev_queue_unplug(struct vdev_queue *q);

@@ -43,7 +43,7 @@ struct zio_op {
 	struct gang_member *member;
 	atomic_uint pending;
 	atomic_int member_err;
-	struct vdev_read io;
+	struct vdev_io io;
 };
 
 /* Set while this thread is inside vdev_read: a completion that comes now must not go on from here. */
@@ -226,7 +226,7 @@ static int gang_header_verify_any(struct zio_op *op, const uint8_t *data)
 	return err;
 }
 
-static int op_verify(struct vdev_read *io, const uint8_t *data)
+static int op_verify(struct vdev_io *io, const uint8_t *data)
 {
 	struct zio_op *op = io->arg;
 	int err;
@@ -285,7 +285,7 @@ static uint32_t op_read_size(const struct zio_op *op)
 
 static void op_proceed(struct task *t);
 
-static void op_read_done(struct vdev_read *io, int err)
+static void op_read_done(struct vdev_io *io, int err)
 {
 	struct zio_op *op = io->arg;
 
@@ -362,7 +362,7 @@ static void op_read_next(struct zio_op *op)
 		return;
 	}
 	op->buf->size = size;
-	op->io = (struct vdev_read){
+	op->io = (struct vdev_io){
 	    .offset = dva.offset,
 	    .size = size,
 	    .data = op->buf->data,

@@ -1,5 +1,5 @@
 /*
- * zio/zio.h: the block pipeline, read side: from a block pointer to verified, decrypted, decompressed bytes
+ * zio/zio.h: the block pipeline: from a block pointer to verified, decrypted, decompressed bytes, and back
  * (docs/format/02-blocks-and-objects.md sections 1-5; 04-crypto-dedup-clone.md A1).
  *
  * A read is a state machine: choose DVA -> (gang: header, members) -> vdev_read with our checksum as its verifier ->
@@ -32,6 +32,36 @@ struct zio_pool {
 	void (*on_error)(struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, int err);
 	void *on_error_arg;
 	struct counter reads, read_bytes, checksum_failures, decrypt_failures, reconstructed;
+
+	/* --- writing; all NULL or 0 in a pool that is read-only --- */
+	const struct zio_alloc_ops *alloc; /* the alloc floor's */
+	void *alloc_arg;
+	/* A write that failed on every device: the pool is to be suspended or not, by its failmode. Returns true: keep
+	 * the write, zio_resume will run it again. May be NULL: it just fails. Any thread, does not block. */
+	bool (*on_write_failure)(struct zio_pool *zp, const struct zbookmark *zb, int err);
+	struct zio_writer *writer;       /* zio's own: writes in flight per txg, suspended ones */
+	unsigned min_ashift, max_ashift; /* of the tops that blocks may go to; set by alloc */
+	uint64_t gcd_alloc, min_alloc;   /* granularity of sizes (06, 3.2 "Granularity"); set by alloc */
+	struct counter writes, write_bytes, gang_writes, allocated, freed;
+};
+
+/* --- allocation, as zio asks for it (docs/format/06, section 3) --- */
+enum zio_class { ZIO_CLASS_NORMAL, ZIO_CLASS_LOG, ZIO_CLASS_SPECIAL, ZIO_CLASS_DEDUP };
+#define ZIO_ALLOC_GANG_HEADER 1u /* try hard */
+#define ZIO_ALLOC_MEMBER      2u /* try hard */
+#define ZIO_ALLOC_ZIL         4u /* classes in the order of 06, section 9; try hard; not throttled */
+#define ZIO_ALLOC_FASTWRITE   8u /* spread over devices rather than fill one */
+struct zio_alloc_ops {
+	/* Space for ndvas copies of psize bytes, in distinct extents, on as many top-levels as can be; into dva[]
+	 * (asize and offset in bytes). All or nothing. -ENOSPC. `near` may be NULL: put them close to it. Never blocks
+	 * on a device (a metaslab that is not loaded is passed over and asked to be loaded; when nothing else is there,
+	 * the call waits for it: it is called from threads that may wait only, see zio_write). */
+	int (*alloc)(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg, unsigned flags,
+		     const struct dva *near, struct dva dva[BP_DVAS]);
+	/* A block of an earlier txg is not needed after txg. Also of the same txg: given back at once. */
+	void (*free)(void *arg, const struct dva *dva, uint64_t txg, uint64_t birth);
+	/* Space found in use by a log chain at import; -ENOENT when it was not free. */
+	int (*claim)(void *arg, const struct dva *dva, uint64_t txg);
 };
 
 #define ZIO_RAW         1u  /* stored bytes: psize, checksum verified, neither decrypted nor decompressed */
@@ -61,5 +91,81 @@ void zio_read(struct zio_pool *zp, struct zio_read *r);
 unsigned zio_gang_members(const struct bp *leader, const struct buf *header, struct bp *out);
 int zio_read_wait(struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, struct crypt_key *key,
 		  unsigned flags, struct buf **out);
+
+/* --- writing --- */
+
+/* How a block is to be written (02, 1.6, 2.7, 3.2): the dmu fills it from object type and data set properties. */
+struct zio_policy {
+	uint8_t type, level; /* of the pointer */
+	enum checksum checksum;
+	enum compress compress; /* resolved: never "on" or "inherit" */
+	uint8_t complevel;      /* zstd, gzip; 0: default */
+	uint8_t copies;         /* DVAs, 1 - 3 */
+	uint8_t gang_copies;
+	bool encrypt, authenticate; /* with `key` */
+	bool dedup, dedup_verify, nopwrite;
+	bool embed;     /* may become an embedded pointer (feature embedded_data) */
+	bool byteorder; /* false: host order */
+	bool fast_write;
+	enum zio_class class;   /* normal, special or dedup as asked; special falls back to normal */
+	uint64_t special_small; /* psize up to which the special class is taken for data; 0: none */
+};
+
+#define ZIO_WRITE_SYNC        1u /* somebody waits: class VDEV_SYNC_WRITE */
+#define ZIO_WRITE_RAW         2u /* data is psize bytes as they are to be stored; bp's properties are given */
+#define ZIO_WRITE_FIXED       4u /* no allocation: data goes where bp says (log blocks; sync passes from 2 on) */
+#define ZIO_WRITE_NO_COMPRESS 8u
+
+/*
+ * Write one block of `lsize` bytes: zeros become holes (only when the policy compresses, 02 3.3), small ones embedded
+ * pointers; else compress, encrypt, checksum, allocate (gang blocks when there is no room in one piece), write to all
+ * DVAs. The buffer is shared and not changed; the caller holds it until done. Submission never blocks; computation runs
+ * on cpu workers, allocation on the writer's own threads. Exactly one done call, on a thread that may not block.
+ *
+ * In: `bp` holds the pointer that is being replaced (a hole when there is none). When its birth is txg and the size
+ * stays, the block is overwritten in place if `rewrite` is set. Out: the new pointer, fill as given; when *bp was not
+ * overwritten in place and nop-write did not keep it, the old block is still allocated: freeing it is the caller's
+ * matter. err: -ENOSPC, -EIO (only when on_write_failure said no), -ENOMEM.
+ */
+struct zio_write {
+	struct buf *data;
+	uint32_t lsize;
+	struct zio_policy policy;
+	struct crypt_key *key;
+	struct zbookmark zb;
+	uint64_t txg;
+	uint64_t fill;
+	bool rewrite;
+	unsigned flags;
+	struct bp bp;
+	/* Children were written: called on a cpu worker just before the data is compressed and summed, for an indirect
+	 * or dnode block whose bytes must be final. May be NULL. */
+	void (*ready)(struct zio_write *w);
+	void (*done)(struct zio_write *w, int err);
+	void *arg;
+	void *priv; /* zio's own */
+};
+void zio_write(struct zio_pool *zp, struct zio_write *w);
+int zio_write_wait(struct zio_pool *zp, struct zio_write *w);
+
+/* Makes zp->writer; called by spa once the pool is loaded for writing. */
+void zio_writer_create(struct zio_pool *zp);
+void zio_writer_destroy(struct zio_pool *zp);
+/* Run the suspended writes again (zpool clear); or fail them for good (a pool that is dropped). */
+void zio_resume(struct zio_pool *zp);
+void zio_abandon(struct zio_pool *zp);
+bool zio_is_suspended(const struct zio_pool *zp);
+
+/* Give a block's space back in txg (syncing or quiescing context): each DVA, and a gang block's members, whose header
+ * is read; waits then. Holes and embedded pointers: nothing. Not for cpu workers. Dedup and cloned blocks are the
+ * caller's matter. */
+int zio_free(struct zio_pool *zp, const struct bp *bp, uint64_t txg);
+/* Mark a block's space as allocated (log blocks and what they point to, at import). */
+int zio_claim(struct zio_pool *zp, const struct bp *bp, uint64_t txg);
+/* A log block of `size` bytes (multiple of 4096): type 9, one DVA, never gang; checksum words are the caller's.
+ * -ENOSPC. May wait for a metaslab. */
+int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct bp *out);
+/* Copies as policy.copies (0: none asked) and level and type want them (02, 1.6). */
+unsigned zio_copies(unsigned type, unsigned level, unsigned asked);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * zvol/zvol.h: volumes without NBD (docs/format/07, section 8). Read side.
+ * zvol/zvol.h: volumes without NBD (docs/format/07, section 8).
  */
 #ifndef ZVOL_ZVOL_H
 #define ZVOL_ZVOL_H
@@ -21,5 +21,44 @@ void zvol_read_submit(struct zvol *zv, struct dmu_read *r);
 /* *offset moves to the next data or hole at or after it; the end of the volume counts as a hole. -ESRCH: no data from
  * there on, or *offset is the end or past it. Otherwise the pointers could not be read. */
 int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole);
+
+/*
+ * --- writing ---
+ *
+ * zvol_open of a head in a pool that is open for writing (and whose data set is not readonly) gives a writable volume;
+ * the log is replayed first. Everybody who opens the volume shares one struct objset and log.
+ *
+ * Requests are asynchronous and may overlap; those whose ranges overlap are put in some order. They complete when the
+ * change is made and, with `fua` or sync=always, when it is safe.
+ */
+bool zvol_is_writable(const struct zvol *zv);
+enum zvol_op { ZVOL_WRITE, ZVOL_ZERO, ZVOL_DISCARD, ZVOL_FLUSH };
+struct zvol_req {
+	enum zvol_op op;
+	uint64_t offset, length; /* bytes, within the volume (-EINVAL) */
+	/* WRITE: the bytes as buffers in order, first from `skip` on. A buffer that is exactly one block of the volume
+	 * and lies on its boundary is taken as it is and must not change any more; others are copied. Held until done.
+	 */
+	struct buf **buf;
+	unsigned nbufs;
+	uint32_t skip;
+	bool fua;
+	bool no_hole; /* ZERO: write zeros rather than punch (they may still compress to holes) */
+	void (*done)(struct zvol_req *r, int err); /* any thread, does not block; -ENOSPC, -EDQUOT, -EROFS, -EIO */
+	void *arg;
+	void *priv; /* zvol's own */
+};
+void zvol_submit(struct zvol *zv, struct zvol_req *r);
+/* The volume's size as it is now, and a call when it changes (any thread; NULL ends). */
+void zvol_watch_size(struct zvol *zv, void (*changed)(void *arg, uint64_t size), void *arg);
+
+/* The objects of a new volume (8.1); for dsl_create. props: volsize, volblocksize as numbers. */
+int zvol_create_objects(struct objset *os, uint64_t volsize, uint32_t volblocksize, struct tx *tx);
+/* refreservation=auto in bytes (8.4). */
+uint64_t zvol_volsize_to_reservation(const struct vdev *root, uint64_t volsize, uint32_t volblocksize, unsigned copies);
+/* -EINVAL with why: rules of 8.2, 8.3. */
+int zvol_check_sizes(uint64_t volsize, uint32_t volblocksize, uint32_t max_block, struct err *e);
+/* Set volsize: the data set may be open. Blocking, waits for the group. */
+int zvol_set_size(struct dsl_dataset *ds, uint64_t volsize, struct err *e);
 
 #endif

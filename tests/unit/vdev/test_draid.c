@@ -72,7 +72,7 @@ static void spread_maps_place_every_device_once_in_a_block(void **state)
 static void expect_parts(struct fixture *f, uint64_t offset, uint64_t size, uint64_t asize, const char *want)
 {
 	char got[512] = "";
-	struct vdev_read io = {.offset = offset, .size = size, .data = f->want};
+	struct vdev_io io = {.offset = offset, .size = size, .data = f->want};
 	struct stripe *s = vdev_draid_map(f->top, &io);
 
 	assert_int_equal(vdev_psize_to_asize(f->top, size, 0), asize);
@@ -123,7 +123,7 @@ static void mappings_are_those_of_the_chapter(void **state)
 
 static void write_block(struct fixture *f, uint64_t offset, uint64_t size)
 {
-	struct vdev_read io = {.offset = offset, .size = size, .txg = 10, .data = f->want};
+	struct vdev_io io = {.offset = offset, .size = size, .txg = 10, .data = f->want};
 	struct stripe *s = vdev_draid_map(f->top, &io);
 
 	fixture_write_stripe(f, s);
@@ -215,7 +215,7 @@ static void distributed_spares_stand_in_for_a_disk(void **state)
 	assert_int_equal(spare->state, VDEV_STATE_HEALTHY);
 	for (uint64_t group = 0; group < 21; group++) {
 		uint64_t offset = group * (UINT64_C(4) << 24), size = 3 << 12;
-		struct vdev_read io = {.offset = offset, .size = size, .txg = 10, .data = f->want};
+		struct vdev_io io = {.offset = offset, .size = size, .txg = 10, .data = f->want};
 		struct stripe *s = vdev_draid_map(f->top, &io);
 		for (unsigned i = 1; i < 4; i++) {
 			struct stripe_col *c = &s->row[0].col[i];

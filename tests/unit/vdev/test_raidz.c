@@ -21,7 +21,7 @@ static struct fixture *raidz(unsigned width, unsigned parity, unsigned ashift)
 static void expect_map(struct fixture *f, uint64_t offset, unsigned sectors, unsigned asize, const char *want)
 {
 	char got[512] = "";
-	struct vdev_read io = {.offset = offset, .size = (uint64_t)sectors << 12, .data = f->want};
+	struct vdev_io io = {.offset = offset, .size = (uint64_t)sectors << 12, .data = f->want};
 	struct stripe *s = vdev_raidz_map(f->top, &io);
 
 	assert_int_equal(vdev_psize_to_asize(f->top, io.size, 0), (uint64_t)asize << 12);
@@ -114,7 +114,7 @@ static const struct {
 
 static void write_block(struct fixture *f, uint64_t offset, uint64_t size, uint64_t txg)
 {
-	struct vdev_read io = {.offset = offset, .size = size, .txg = txg, .data = f->want};
+	struct vdev_io io = {.offset = offset, .size = size, .txg = txg, .data = f->want};
 	struct stripe *s = vdev_raidz_map(f->top, &io);
 
 	fixture_write_stripe(f, s);
@@ -302,7 +302,7 @@ static struct fixture *expanded(unsigned width, unsigned parity, bool expanding,
 static void expect_rows(struct fixture *f, uint64_t offset, unsigned sectors, uint64_t txg, const char *want)
 {
 	char got[512] = "";
-	struct vdev_read io = {.offset = offset, .size = (uint64_t)sectors << 12, .data = f->want, .txg = txg};
+	struct vdev_io io = {.offset = offset, .size = (uint64_t)sectors << 12, .data = f->want, .txg = txg};
 	struct stripe *s = vdev_raidz_map(f->top, &io);
 
 	for (unsigned k = 0; k < s->nrows; k++)
@@ -390,7 +390,7 @@ static void expanded_vdevs_survive_each_bad_disk(void **state)
 static void the_scratch_area_is_read_while_it_is_valid(void **state)
 {
 	struct fixture *f = expanded(4, 1, true, NULL, 0);
-	struct vdev_read io = {.offset = 0x6000, .size = 4 << 12, .data = f->want};
+	struct vdev_io io = {.offset = 0x6000, .size = 4 << 12, .data = f->want};
 
 	(void)state;
 	fixture_open(f);

@@ -171,12 +171,12 @@ static inline void fixture_write_stripe(struct fixture *f, struct stripe *s)
 }
 
 struct sync_read {
-	struct vdev_read io;
+	struct vdev_io io;
 	struct waiter w;
 	struct fixture *f;
 };
 
-static inline int sync_verify(struct vdev_read *io, const uint8_t *data)
+static inline int sync_verify(struct vdev_io *io, const uint8_t *data)
 {
 	struct sync_read *r = container_of(io, struct sync_read, io);
 
@@ -184,7 +184,7 @@ static inline int sync_verify(struct vdev_read *io, const uint8_t *data)
 	return memcmp(data, r->f->want, io->size) ? -ECKSUM : 0;
 }
 
-static inline void sync_done(struct vdev_read *io, int err)
+static inline void sync_done(struct vdev_io *io, int err)
 {
 	waiter_done(&container_of(io, struct sync_read, io)->w, err);
 }

@@ -1,0 +1,104 @@
+/*
+ * dsl/dsl_write.h: changing data sets (docs/format/03-datasets.md, sections 2 - 5, 7, 8). Blocking, any thread but cpu
+ * workers and the sync thread; names as in dsl.h. Each operation is one or several sync tasks (8.1) and returns when
+ * its group is on the devices. Errors are sentences as `zfs` prints them after "cannot ...: ", with all holds, clones
+ * or children in the way named.
+ *
+ * In a pool that is open for writing, held dirs and data sets are live: their fields change. Names, trees and sizes are
+ * read under the pool's configuration lock, which every function of dsl.h takes by itself (shared, recursive by
+ * thread); sync tasks take it alone. Callers that look at fields of what they hold read single words only.
+ */
+#ifndef DSL_DSL_WRITE_H
+#define DSL_DSL_WRITE_H
+
+#include "dsl/dsl.h"
+
+/* --- the pool's side: called by spa --- */
+/* An empty tree in a new MOS (01, 9.2: root dir, $MOS, $FREE, $ORIGIN, free_bpobj; the root data set by
+ * dsl_create_root). */
+int dsl_pool_create(struct dmu_pool *dp, struct objset *mos, const char *name, struct tx *tx, struct dsl_pool **out);
+/* What spa hands down to a pool that is opened for writing. */
+struct dsl_write_ops {
+	/* Feature counts (01, 6.2). Syncing context. */
+	void (*feature_count)(void *arg, const char *guid, int64_t delta, struct tx *tx);
+	bool (*feature_enabled)(void *arg, const char *guid);
+	/* An event for the pool's history (01, 11.1): internal name, data set (may be NULL), text. */
+	void (*history)(void *arg, const char *name, const struct dsl_dataset *ds, struct tx *tx, const char *text);
+	/* Usable bytes by policy: deflated size less slop, half of it, a quarter (03, 8.1; 2.7). */
+	uint64_t (*usable)(void *arg, enum dsl_space_policy policy);
+	/* Space of the MOS changed. */
+	void (*event)(void *arg, const char *class, const struct nvlist *payload);
+};
+int dsl_pool_set_writable(struct dsl_pool *p, const struct dsl_write_ops *ops, void *arg);
+/* One pass (03, 8.2, all of dsl_pool_sync): data sets, accounting, deadlists, dirs, MOS, tasks. The MOS is synced by
+ * the caller's `sync_mos`, in its place. */
+void dsl_pool_sync(struct dsl_pool *p, struct tx *tx);
+void dsl_pool_sync_done(struct dsl_pool *p, uint64_t txg);
+bool dsl_pool_is_dirty(struct dsl_pool *p, uint64_t txg); /* data sets, dirs or tasks: the group is not empty */
+/* Some of what is to be freed in the background (async destroy, 4.12); after the pass 1. True: there is more. */
+bool dsl_pool_free_some(struct dsl_pool *p, struct tx *tx);
+/* Import: destroy what is INCONSISTENT, drop temporary holds (03, 8.3). Blocking, after the first group. */
+void dsl_pool_clean_up(struct dsl_pool *p);
+int dsl_each_head(struct dsl_pool *p, int (*fn)(void *arg, struct dsl_dataset *ds), void *arg);
+
+/* --- sync tasks --- */
+struct dsl_task {
+	/* -EAGAIN: wait for two groups and try again. Called in open context, and again before `sync`. */
+	int (*check)(void *arg, struct tx *tx, struct err *e);
+	void (*sync)(void *arg, struct tx *tx); /* must not fail */
+	void *arg;
+	unsigned blocks;
+	enum dsl_space_policy policy;
+	bool early;
+};
+int dsl_task_run(struct dsl_pool *p, const struct dsl_task *t, struct err *e);
+
+/* --- operations --- */
+struct dsl_create {
+	const char *name;
+	unsigned type;              /* DSL_FILESYSTEM, DSL_VOLUME */
+	const struct nvlist *props; /* validated values as they are stored: strings or u64s; NULL: none */
+	/* Makes the objects of the new set; zpl or zvol. Syncing context; must not fail. */
+	void (*init)(void *arg, struct objset *os, struct tx *tx);
+	void *arg;
+};
+int dsl_create(struct dsl_pool *p, const struct dsl_create *c, struct err *e);
+/* In the group that makes the pool. */
+int dsl_create_root(struct dsl_pool *p, const struct dsl_create *c, struct tx *tx);
+/* All names in one group or none; in one pool. props may be NULL (user properties and such of snapshots). */
+int dsl_snapshot(struct dsl_pool *p, const char *const *names, size_t n, const struct nvlist *props, struct err *e);
+int dsl_clone(struct dsl_pool *p, const char *snapshot, const char *name, const struct nvlist *props, struct err *e);
+int dsl_promote(struct dsl_pool *p, const char *name, struct err *e);
+/* recursive: a snapshot's name in all descendents. */
+int dsl_rename(struct dsl_pool *p, const char *from, const char *to, bool recursive, struct err *e);
+/* To the latest snapshot; others must have been destroyed. */
+int dsl_rollback(struct dsl_pool *p, const char *name, const char *snapshot, struct err *e);
+int dsl_destroy_head(struct dsl_pool *p, const char *name, struct err *e);
+int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e);
+/* Space that destroying these would give back, for -nv. */
+int dsl_destroy_snapshots_space(struct dsl_pool *p, const char *first, const char *last, uint64_t *bytes);
+int dsl_hold(struct dsl_pool *p, const char *const *snapshots, size_t n, const char *tag, struct err *e);
+int dsl_release_hold(struct dsl_pool *p, const char *const *snapshots, size_t n, const char *tag, struct err *e);
+int dsl_bookmark_create(struct dsl_pool *p, const char *source, const char *bookmark, struct err *e);
+int dsl_bookmark_destroy(struct dsl_pool *p, const char *const *names, size_t n, struct err *e);
+
+/* --- properties (dsl_prop_set.c) --- */
+/* Values as people write them ("10G", "on", "lz4"): all rules of 5.3 - 5.6, then one task. `creating`: for dsl_create:
+ * properties that can only be set then are allowed, and the stored form comes back instead of being set. */
+int dsl_props_check(struct dsl_pool *p, const char *name, unsigned type, const struct nvlist *values, bool creating,
+		    struct nvlist **stored, struct err *e);
+int dsl_props_set(struct dsl_pool *p, const char *name, const struct nvlist *values, struct err *e);
+/* received: back to the received value (-S). */
+int dsl_prop_inherit(struct dsl_pool *p, const char *name, const char *property, bool received, struct err *e);
+/* From the sync of dsl_create and dsl_clone. */
+void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, struct tx *tx);
+/* Tell me when a property of this set, or one that it inherits, changed: objset_props and exports follow. Under no
+ * lock, on the sync thread. */
+void dsl_prop_watch(struct dsl_pool *p, void (*changed)(void *arg, uint64_t dataset_object), void *arg);
+
+/* who and perms as dsl_deleg_get tells them; add or take away (7.2). */
+int dsl_allow(struct dsl_pool *p, const char *name, const struct nvlist *perms, bool remove, struct err *e);
+/* zfs upgrade: to this version, -ENOTSUP when the pool is too old. */
+int dsl_set_version(struct dsl_pool *p, const char *name, uint64_t version, struct err *e);
+
+#endif
