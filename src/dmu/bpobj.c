@@ -7,7 +7,6 @@
  * damage. Objects on the way down are kept on an explicit stack, since real lists nest deep.
  */
 
-#define OT_BPOBJ    5
 #define SUBOBJ_SIZE 8
 #define CHUNK_BYTES (128u << 10)
 #define FREED_BIT   1u
@@ -41,7 +40,7 @@ static int phys_decode(const struct dnode *dn, struct bpobj_phys *out)
 	uint64_t w[7] = {0};
 	size_t n = MIN(dn->bonuslen, sizeof(w)) / 8;
 
-	if (dn->type != OT_BPOBJ || n < 2)
+	if (dn->type != DMU_OT_BPOBJ || n < 2)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
 		w[i] = load64(dn->bonus + 8 * i, dn->swapped);

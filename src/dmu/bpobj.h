@@ -23,24 +23,37 @@ int bpobj_iterate(struct objset *mos, uint64_t object, bpobj_fn fn, void *arg);
 int bptree_iterate(struct objset *mos, uint64_t object, int (*fn)(void *arg, const struct bp *root, uint64_t birth),
 		   void *arg);
 
-/* --- writing; syncing context --- */
+/* --- writing; syncing context, one thread at a time per list --- */
 
-/* Block size of the object in bytes: 0 for the usual 128 KiB. The features that pools of old versions lack leave fields
- * out (03, 3.1). */
-int bpobj_create(struct objset *mos, uint64_t pool_version, uint32_t blocksize, struct tx *tx, uint64_t *object);
+/* Bytes of a new list's bonus (3.1): pools of old versions leave fields out. */
+static inline unsigned bpobj_bonuslen(uint64_t pool_version, bool livelist_active)
+{
+	return pool_version < 3 ? 16 : pool_version < 26 ? 32 : livelist_active ? 56 : 48;
+}
+/* Block size in bytes: 0 for the usual 128 KiB. */
+int bpobj_create(struct objset *mos, unsigned bonuslen, uint32_t blocksize, struct tx *tx, uint64_t *object);
 /* The object and its sub-objects, whose pointers are not looked at. */
 int bpobj_destroy(struct objset *mos, uint64_t object, struct tx *tx);
-/* An open list, for many changes by one thread; its counts go to the bonus at bpobj_close. */
+/* An open list: what is appended is gathered in memory, and goes to the object with the counts at bpobj_flush. */
 struct bpobj;
 int bpobj_open(struct objset *mos, uint64_t object, struct bpobj **out);
-void bpobj_close(struct bpobj *b, struct tx *tx); /* tx NULL: nothing was changed */
-/* `deflated`: the space that counts for this pointer (03, 2.1). */
+int bpobj_flush(struct bpobj *b, struct tx *tx);
+void bpobj_close(struct bpobj *b); /* flushed; NULL is fine */
+/* `deflated`: the space that counts for this pointer (03, 2.1). Holes are passed over. */
 int bpobj_enqueue(struct bpobj *b, const struct bp *bp, bool freed, uint64_t deflated, struct tx *tx);
-int bpobj_enqueue_sub(struct bpobj *b, uint64_t subobject, struct tx *tx);
-/* Takes entries off as fn consumes them (0); fn's other return stops, the entry stays, and is returned. */
-int bpobj_consume(struct bpobj *b, int (*fn)(void *arg, const struct bp *bp, bool freed, struct tx *tx), void *arg,
-		  struct tx *tx);
+/* Takes over the list `sub`, which nobody has open and nobody else refers to: it may be gone afterwards. Not for the
+ * shared empty list (dsl_bpobj_enqueue_sub). */
+int bpobj_enqueue_sub(struct bpobj *b, uint64_t sub, struct tx *tx);
+/* Takes entries off, last to first, as fn consumes them (0); at fn's other return the entry stays, and it is returned.
+ * `deflated` as above, what the entry counts for. The list is flushed then. */
+struct bpobj_consumer {
+	int (*fn)(void *arg, const struct bp *bp, bool freed, struct tx *tx);
+	uint64_t (*deflated)(void *arg, const struct bp *bp);
+	void *arg;
+};
+int bpobj_consume(struct bpobj *b, const struct bpobj_consumer *c, struct tx *tx);
 bool bpobj_is_empty(const struct bpobj *b);
 const struct bpobj_phys *bpobj_counts(const struct bpobj *b);
+uint64_t bpobj_object(const struct bpobj *b);
 
 #endif

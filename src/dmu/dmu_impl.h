@@ -11,9 +11,6 @@ struct waiter;
 #define DNODE_SHIFT      9
 #define DNODE_SIZE       (1u << DNODE_SHIFT)
 #define DNODE_LEVELS_MAX 12u
-#define DMU_OT_PLAIN     19u
-#define DMU_OT_DNODE     10u
-#define DMU_OT_OBJSET    11u
 #define DMU_OBJECT_END   (UINT64_C(1) << 48)
 
 /* --- dnodes --- */

@@ -12,13 +12,6 @@
 
 #define DSL_DEPTH_MAX 128 /* no name of 255 bytes has more components */
 
-/* Object types and bonus types of the MOS (chapter 03). */
-#define DMU_OT_BPOBJ            5
-#define DMU_OT_DSL_DIR          12
-#define DMU_OT_DSL_DATASET      16
-#define DMU_OTN_UINT64_METADATA 0xc3
-#define DMU_OTN_ZAP_METADATA    0xc4
-
 #define DSL_DS_INCONSISTENT  0x1u
 #define DSL_DS_DEFER_DESTROY 0x8u
 #define DSL_DS_CI            0x10000u

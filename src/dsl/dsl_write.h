@@ -22,6 +22,7 @@ struct dsl_write_ops {
 	/* Feature counts (01, 6.2). Syncing context. */
 	void (*feature_count)(void *arg, const char *guid, int64_t delta, struct tx *tx);
 	bool (*feature_enabled)(void *arg, const char *guid);
+	uint64_t (*feature_refs)(void *arg, const char *guid); /* the count; 0 also when it is not enabled */
 	/* An event for the pool's history (01, 11.1): internal name, data set (may be NULL), text. */
 	void (*history)(void *arg, const char *name, const struct dsl_dataset *ds, struct tx *tx, const char *text);
 	/* Usable bytes by policy: deflated size less slop, half of it, a quarter (03, 8.1; 2.7). */

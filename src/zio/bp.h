@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "codec/checksum.h"
 #include "codec/compress.h"
+#include "zio/objtype.h"
 
 #define SECTOR_SHIFT 9
 #define BP_SIZE      128

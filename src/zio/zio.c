@@ -18,8 +18,6 @@
 #define ECK_MAGIC         UINT64_C(0x0210da7ab10c7a11) /* 02, 2.5 */
 #define ZIL_CHAIN_SIZE    184u                         /* zilog2: header with the trailer at its end */
 #define ZIL_NUSED_OFFSET  136u
-#define DMU_OT_DNODE      10u
-#define DMU_OT_OBJSET     11u
 
 struct gang_member {
 	struct zio_read zr;
