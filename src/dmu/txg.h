@@ -19,6 +19,7 @@
 
 #include "base/base.h"
 #include "base/list.h"
+#include "base/taskq.h"
 #include "base/tunable.h"
 
 #define TXG_SIZE  4u /* txg & TXG_MASK indexes whatever is kept per group */
@@ -30,22 +31,32 @@ struct txgs;
 
 extern struct tunable tunable_dirty_data_max, tunable_dirty_data_sync_percent, tunable_txg_timeout;
 
-/* `sync` writes group txg to the devices; called in order, on the sync thread. */
+/* `sync` writes group txg to the devices; called in order, on the sync thread, from txgs_start on. Before that the
+ * first group can be filled: also by a struct tx that says `syncing`, which then is the first to be synced. */
 struct txgs *txgs_create(uint64_t open_txg, void (*sync)(void *arg, uint64_t txg), void *arg);
-/* Syncs what is open, then ends the threads. Nobody holds or waits. */
+void txgs_start(struct txgs *t);
+/* Syncs what is open (unless abandoned), then ends the threads. Nobody holds or waits. */
 void txgs_destroy(struct txgs *t);
+/* A suspended pool: transactions wait, or fail with -EIO. */
+enum txgs_mode { TXGS_RUN, TXGS_WAIT, TXGS_FAIL };
+void txgs_set_mode(struct txgs *t, enum txgs_mode mode);
+/* The pool is lost: everybody who waits for a group, now or later, gets -EIO, and so do transactions; sync is called
+ * no more once a running call returns. */
+void txgs_abandon(struct txgs *t);
 
 uint64_t txg_open(struct txgs *t);    /* number of the open group */
 uint64_t txg_syncing(struct txgs *t); /* 0: none is being synced */
 uint64_t txg_last_synced(struct txgs *t);
 /* Close the open group soon, and sync it. Never waits. */
 void txg_kick(struct txgs *t);
-/* Waits until group txg is on the devices; 0: all that is open now (it is closed first). Not for the sync thread. */
-void txg_wait_synced(struct txgs *t, uint64_t txg);
-/* The same by callback, on the sync thread (after the group's sync has returned) or at once. */
+/* Waits until group txg is on the devices; 0: all that is open now. What is open is closed for it. -EIO: abandoned. Not
+ * for the sync thread nor cpu workers. */
+int txg_wait_synced(struct txgs *t, uint64_t txg);
+/* The same by callback, on the sync thread (after the group's sync has returned) or at once. The group is not hurried.
+ */
 struct txg_wait {
 	uint64_t txg;
-	void (*done)(struct txg_wait *w);
+	void (*done)(struct txg_wait *w, int err);
 	void *arg;
 	struct list_node node;
 };
@@ -65,9 +76,9 @@ uint64_t txg_dirty_bytes(struct txgs *t); /* of all groups */
  *
  * tx_begin: os says who pays (NULL: nobody asks, for administration); `bytes` is the most that the change may write to
  * it, counted without copies; flags say how close to full it may go. done(err) is called at once, on the caller's
- * stack, when nothing is in the way; else later on a thread that may not be blocked, so the caller goes on by
- * callback. -ENOSPC, -EDQUOT, -EAGAIN (space is being freed: try again after a group), -EIO (the pool is suspended and
- * failmode is continue), -EROFS. On error there is nothing to end.
+ * stack, when nothing is in the way; else later on a cpu worker, so the caller goes on by callback. -ENOSPC, -EDQUOT,
+ * -EAGAIN (space is being freed: try again after a group), -EIO (the pool is suspended and failmode is continue),
+ * -EROFS. On error there is nothing to end.
  */
 #define TX_NETFREE       1u /* frees more than it takes: may use half of the slop */
 #define TX_NOWAIT        2u /* not throttled (log, replay) */
@@ -84,10 +95,13 @@ struct tx {
 	uint64_t bytes;
 	void (*done)(struct tx *tx, int err);
 	void *arg;
-	uint64_t started_ns;
+	/* txg's own, while it waits */
+	uint64_t wake_ns;
 	struct list_node node;
+	struct task task;
 };
-/* The caller fills os, bytes, flags, done, arg and keeps the struct until tx_end. */
+/* The caller fills os, bytes, flags, done, arg and keeps the struct until tx_end. ops->reserve is called with tx->txg
+ * set. */
 void tx_begin(struct txgs *t, struct tx *tx);
 /* Blocking; not for cpu workers. */
 int tx_begin_wait(struct txgs *t, struct tx *tx);
