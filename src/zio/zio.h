@@ -25,6 +25,7 @@ struct zio_pool {
 	struct vdev *root;          /* top-levels are root->child[] */
 	struct checksum_salt *salt; /* NULL until loaded */
 	bool dynamic_gang;          /* feature com.klarasystems:dynamic_gang_header is active */
+	bool hole_birth;            /* feature com.delphix:hole_birth is active: holes that were blocks have births */
 	/* An indirect, dnode or object set pointer born later is corrupt (others may come from the intent log, which is
 	 * ahead of the pool). 0 or UINT64_MAX until known. */
 	uint64_t max_txg;
@@ -47,18 +48,21 @@ struct zio_pool {
 
 /* --- allocation, as zio asks for it (docs/format/06, section 3) --- */
 enum zio_class { ZIO_CLASS_NORMAL, ZIO_CLASS_LOG, ZIO_CLASS_SPECIAL, ZIO_CLASS_DEDUP };
-#define ZIO_ALLOC_GANG_HEADER 1u /* try hard */
-#define ZIO_ALLOC_MEMBER      2u /* try hard */
-#define ZIO_ALLOC_ZIL         4u /* classes in the order of 06, section 9; try hard; not throttled */
-#define ZIO_ALLOC_FASTWRITE   8u /* spread over devices rather than fill one */
+#define ZIO_ALLOC_GANG_HEADER 1u  /* try hard */
+#define ZIO_ALLOC_MEMBER      2u  /* try hard */
+#define ZIO_ALLOC_ZIL         4u  /* classes in the order of 06, section 9; try hard; not throttled */
+#define ZIO_ALLOC_FASTWRITE   8u  /* spread over devices rather than fill one */
+#define ZIO_ALLOC_NOWAIT      16u /* on a cpu worker: -EAGAIN instead of waiting for a metaslab */
 struct zio_alloc_ops {
 	/* Space for ndvas copies of psize bytes, in distinct extents, on as many top-levels as can be; into dva[]
 	 * (asize and offset in bytes). All or nothing. -ENOSPC. `near` may be NULL: put them close to it. Never blocks
 	 * on a device (a metaslab that is not loaded is passed over and asked to be loaded; when nothing else is there,
-	 * the call waits for it: it is called from threads that may wait only, see zio_write). */
+	 * the call waits for it, or with ZIO_ALLOC_NOWAIT gives -EAGAIN: zio asks so first, on the cpu worker that has
+	 * compressed the block, and again without the flag on a thread of its own that may wait). */
 	int (*alloc)(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg, unsigned flags,
 		     const struct dva *near, struct dva dva[BP_DVAS]);
-	/* A block of an earlier txg is not needed after txg. Also of the same txg: given back at once. */
+	/* A block that was allocated in txg `birth` is not needed after txg. Also of the same txg: given back at once.
+	 * asize is what was allocated there: of a gang block one call for each header and each member. */
 	void (*free)(void *arg, const struct dva *dva, uint64_t txg, uint64_t birth);
 	/* Space found in use by a log chain at import; -ENOENT when it was not free. */
 	int (*claim)(void *arg, const struct dva *dva, uint64_t txg);
@@ -102,7 +106,6 @@ struct zio_policy {
 	uint8_t complevel;      /* zstd, gzip; 0: default */
 	uint8_t copies;         /* DVAs, 1 - 3 */
 	uint8_t gang_copies;
-	bool encrypt, authenticate; /* with `key` */
 	bool dedup, dedup_verify, nopwrite;
 	bool embed;     /* may become an embedded pointer (feature embedded_data) */
 	bool byteorder; /* false: host order */
@@ -111,21 +114,35 @@ struct zio_policy {
 	uint64_t special_small; /* psize up to which the special class is taken for data; 0: none */
 };
 
-#define ZIO_WRITE_SYNC        1u /* somebody waits: class VDEV_SYNC_WRITE */
-#define ZIO_WRITE_RAW         2u /* data is psize bytes as they are to be stored; bp's properties are given */
-#define ZIO_WRITE_FIXED       4u /* no allocation: data goes where bp says (log blocks; sync passes from 2 on) */
-#define ZIO_WRITE_NO_COMPRESS 8u
+#define ZIO_WRITE_SYNC        1u  /* somebody waits: class VDEV_SYNC_WRITE */
+#define ZIO_WRITE_RAW         2u  /* data is psize bytes as they are to be stored; bp's properties are given */
+#define ZIO_WRITE_FIXED       4u  /* no allocation: data goes where bp says, whose properties are kept (log blocks) */
+#define ZIO_WRITE_NO_COMPRESS 8u  /* as if the policy said off (rewrites in sync passes from 8 on) */
+#define ZIO_WRITE_MAY_FAIL    16u /* a failure is told by done; on_write_failure is not asked (log blocks) */
 
 /*
  * Write one block of `lsize` bytes: zeros become holes (only when the policy compresses, 02 3.3), small ones embedded
  * pointers; else compress, encrypt, checksum, allocate (gang blocks when there is no room in one piece), write to all
  * DVAs. The buffer is shared and not changed; the caller holds it until done. Submission never blocks; computation runs
- * on cpu workers, allocation on the writer's own threads. Exactly one done call, on a thread that may not block.
+ * on cpu workers, allocation there or on the writer's own threads. Exactly one done call, on a cpu worker and never on
+ * the submitter's stack.
  *
- * In: `bp` holds the pointer that is being replaced (a hole when there is none). When its birth is txg and the size
- * stays, the block is overwritten in place if `rewrite` is set. Out: the new pointer, fill as given; when *bp was not
- * overwritten in place and nop-write did not keep it, the old block is still allocated: freeing it is the caller's
- * matter. err: -ENOSPC, -EIO (only when on_write_failure said no), -ENOMEM.
+ * In: `bp` holds the pointer that is being replaced (a hole when there is none). When its birth is txg and the stored
+ * size stays, the block is overwritten in place if `rewrite` is set. Out: the new pointer, fill as given; when *bp was
+ * not overwritten in place and nop-write did not keep it (bp_equal), the old block is still allocated: freeing it is
+ * the caller's matter. On an error *bp is as it was and nothing is allocated.
+ *
+ * `key`: the block is of an encrypted set: encrypted or authenticated by its type and level (04, A1).
+ *
+ * ZIO_WRITE_RAW: bp gives lsize, psize, compression, type, level, byte order, X with salt, IV and MAC; births, DVAs and
+ * checksum are made. ZIO_WRITE_FIXED: lsize bytes, at most the psize of bp, at its DVAs. Log blocks (zilog, zilog2) get
+ * their trailer, and with `key` their ciphertext, inside `data`, which nobody else may hold then; checksum words, salt
+ * and IV are in bp before, as zio_alloc_zil and zil made them, and nothing in bp changes. Other blocks get checksum
+ * words.
+ *
+ * A device that fails: the block is allocated and written once more elsewhere; when that fails too, or there is no
+ * space, zp->on_write_failure decides, unless ZIO_WRITE_MAY_FAIL: kept until zio_resume, or failed. err: -ENOSPC, -EIO,
+ * -ENXIO, -ENOMEM; -EROFS (no writer), -ENOTSUP (a policy that is not understood), -EINVAL.
  */
 struct zio_write {
 	struct buf *data;
@@ -162,10 +179,13 @@ bool zio_is_suspended(const struct zio_pool *zp);
 int zio_free(struct zio_pool *zp, const struct bp *bp, uint64_t txg);
 /* Mark a block's space as allocated (log blocks and what they point to, at import). */
 int zio_claim(struct zio_pool *zp, const struct bp *bp, uint64_t txg);
-/* A log block of `size` bytes (multiple of 4096): type 9, one DVA, never gang; checksum words are the caller's.
- * -ENOSPC. May wait for a metaslab. */
-int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct bp *out);
-/* Copies as policy.copies (0: none asked) and level and type want them (02, 1.6). */
-unsigned zio_copies(unsigned type, unsigned level, unsigned asked);
+/* A log block of `size` bytes (multiple of 4096): type 9, one DVA, never gang; with `key` fresh salt and IV. Checksum
+ * words are the caller's. -ENOSPC. May wait for a metaslab; `flags` ZIO_ALLOC_NOWAIT: -EAGAIN instead. */
+int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct crypt_key *key, unsigned flags,
+		  struct bp *out);
+/* How many DVAs a block gets (02, 1.6), and its headers when it becomes a gang block: asked is the data set's `copies`
+ * (the MOS: 3), redundant_metadata as in objset_props, encrypted: of an encrypted set. */
+unsigned zio_copies(unsigned type, unsigned level, unsigned asked, unsigned redundant_metadata, bool encrypted);
+unsigned zio_gang_copies(unsigned type, unsigned level, unsigned asked, unsigned redundant_metadata, bool encrypted);
 
 #endif
