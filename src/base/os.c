@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -212,4 +213,29 @@ void os_secret_free(void *p, size_t size)
 		return;
 	explicit_bzero(p, secret_bytes(size));
 	munmap(p, secret_bytes(size));
+}
+
+void os_random(void *p, size_t size)
+{
+	uint8_t *to = p;
+
+	while (size > 0) {
+		ssize_t n = getrandom(to, size, 0);
+
+		BUG_ON(n < 0 && errno != EINTR); /* cannot fail otherwise */
+		if (n > 0) {
+			to += n;
+			size -= n;
+		}
+	}
+}
+
+uint64_t os_random64(void)
+{
+	uint64_t v;
+
+	do
+		os_random(&v, sizeof(v));
+	while (v == 0);
+	return v;
 }

@@ -25,6 +25,9 @@ int os_rundir_make(void);
  */
 void *os_secret_alloc(size_t size);
 void os_secret_free(void *p, size_t size);
+/* Random bytes for ids, salts and keys; any thread. */
+void os_random(void *p, size_t size);
+uint64_t os_random64(void);        /* never 0 */
 int os_dir_make(const char *path); /* like mkdir -p, mode 0700 */
 /* Users and groups by name and number; -ENOENT when there is none. */
 int os_user_id(const char *name, uint32_t *id);
