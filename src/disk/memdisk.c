@@ -1,17 +1,15 @@
 /*
  * A disk in memory. Requests run one after another on a thread of its own, so completions come from elsewhere, as a
- * real disk's do, and nothing here needs a lock.
+ * real disk's do.
  */
 #include "base/taskq.h"
 #include "disk/testdisk.h"
 
-#define CHUNK (64u << 10)
-
 struct memdisk {
 	struct disk disk;
 	struct taskq *queue;
-	uint8_t **chunks; /* NULL: still zeros */
-	size_t nchunks;
+	struct sparse *bytes; /* the queue's one thread alone touches it */
+	bool owned;
 };
 
 struct mem_job {
@@ -20,54 +18,16 @@ struct mem_job {
 	struct disk_req *req;
 };
 
-/* Copies between one chunk and memory; the range lies within the chunk. */
-static int chunk_copy(struct memdisk *m, enum disk_op op, uint64_t at, uint8_t *data, size_t n)
-{
-	uint8_t **chunk = &m->chunks[at / CHUNK];
-
-	if (op == DISK_READ && !*chunk) {
-		memset(data, 0, n);
-		return 0;
-	}
-	if (!*chunk)
-		*chunk = calloc(1, CHUNK);
-	if (!*chunk)
-		return -ENOMEM;
-	if (op == DISK_READ)
-		memcpy(data, *chunk + at % CHUNK, n);
-	else
-		memcpy(*chunk + at % CHUNK, data, n);
-	return 0;
-}
-
-static int mem_transfer(struct memdisk *m, const struct disk_req *r)
+static void mem_transfer(struct memdisk *m, const struct disk_req *r)
 {
 	uint64_t at = r->offset;
 
 	for (unsigned i = 0; i < r->niov; i++) {
-		uint8_t *p = r->iov[i].iov_base;
-		size_t left = r->iov[i].iov_len, n;
-
-		for (; left > 0; p += n, at += n, left -= n) {
-			int err;
-
-			n = MIN(left, CHUNK - at % CHUNK);
-			err = chunk_copy(m, r->op, at, p, n);
-			if (err)
-				return err;
-		}
-	}
-	return 0;
-}
-
-static void mem_discard(struct memdisk *m, const struct disk_req *r)
-{
-	uint64_t at = r->offset, n;
-
-	for (uint64_t left = r->length; left > 0; at += n, left -= n) {
-		n = MIN(left, CHUNK - at % CHUNK);
-		if (m->chunks[at / CHUNK])
-			memset(m->chunks[at / CHUNK] + at % CHUNK, 0, n);
+		if (r->op == DISK_READ)
+			sparse_read(m->bytes, at, r->iov[i].iov_base, r->iov[i].iov_len);
+		else
+			sparse_write(m->bytes, at, r->iov[i].iov_base, r->iov[i].iov_len);
+		at += r->iov[i].iov_len;
 	}
 }
 
@@ -75,14 +35,13 @@ static void mem_job_run(struct task *t)
 {
 	struct mem_job *j = container_of(t, struct mem_job, task);
 	struct disk_req *r = j->req;
-	int err = 0;
 
 	if (r->op == DISK_READ || r->op == DISK_WRITE)
-		err = mem_transfer(j->mem, r);
+		mem_transfer(j->mem, r);
 	else if (r->op == DISK_DISCARD)
-		mem_discard(j->mem, r);
+		sparse_zero(j->mem->bytes, r->offset, r->length);
 	free(j);
-	r->done(r, err);
+	r->done(r, 0);
 }
 
 static void mem_submit(struct disk *d, struct disk_req *r)
@@ -99,26 +58,33 @@ static void mem_close(struct disk *d)
 	struct memdisk *m = container_of(d, struct memdisk, disk);
 
 	taskq_destroy(m->queue);
-	for (size_t i = 0; i < m->nchunks; i++)
-		free(m->chunks[i]);
-	free(m->chunks);
+	if (m->owned)
+		sparse_destroy(m->bytes);
 	free(m);
 }
 
 static const struct disk_ops mem_ops = {"memory", mem_submit, mem_close};
 
-struct disk *memdisk_create(const char *name, uint64_t size)
+struct disk *memdisk_over(const char *name, struct sparse *bytes)
 {
 	struct memdisk *m = xcalloc(1, sizeof(*m));
 
 	m->disk.ops = &mem_ops;
-	m->disk.size = ROUND_DOWN(size, 512);
+	m->disk.size = ROUND_DOWN(sparse_size(bytes), 512);
 	m->disk.block_size = 512;
 	m->disk.physical_block_size = 512;
 	m->disk.writable = true;
+	m->disk.discards = true;
 	m->disk.path = xstrdup(name);
-	m->nchunks = (size + CHUNK - 1) / CHUNK;
-	m->chunks = xcalloc(m->nchunks, sizeof(*m->chunks));
+	m->bytes = bytes;
 	m->queue = taskq_create("tarn-mem", 1);
 	return &m->disk;
+}
+
+struct disk *memdisk_create(const char *name, uint64_t size)
+{
+	struct disk *d = memdisk_over(name, sparse_create(size, NULL));
+
+	container_of(d, struct memdisk, disk)->owned = true;
+	return d;
 }
