@@ -46,6 +46,12 @@ struct dsl_pool {
 
 int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e);
 void dsl_pool_close(struct dsl_pool *p);
+/* The configuration lock of a pool that is open for writing (dsl_write.h): shared and recursive by thread; alone, for
+ * changes of what readers see under it, taken by threads that hold nothing. No-ops in read-only pools. */
+void dsl_config_enter(struct dsl_pool *p);
+void dsl_config_exit(struct dsl_pool *p);
+void dsl_config_enter_alone(struct dsl_pool *p);
+void dsl_config_exit_alone(struct dsl_pool *p);
 
 /* DSL dir: one name in the tree (1.2). */
 struct dsl_dir {

@@ -27,24 +27,47 @@ struct dsl_write_ops {
 	void (*history)(void *arg, const char *name, const struct dsl_dataset *ds, struct tx *tx, const char *text);
 	/* Usable bytes by policy: deflated size less slop, half of it, a quarter (03, 8.1; 2.7). */
 	uint64_t (*usable)(void *arg, enum dsl_space_policy policy);
-	/* Space of the MOS changed. */
+	/* Of the freed bytes those that cannot be had yet: in their rest of some groups, or in sync_bplist. */
+	uint64_t (*deferred)(void *arg);
+	/* A block's space comes back (01, 8.2 step 5): at once, or through sync_bplist. Syncing context, on threads
+	 * that may wait, several at once. */
+	void (*free)(void *arg, const struct bp *bp, struct tx *tx);
 	void (*event)(void *arg, const char *class, const struct nvlist *payload);
+	/* zil's (zil.h): zil_sync before a set that is dirty is written in pass 1, zil_sync_done, zil_discard when a
+	 * head is destroyed or rolled back. */
+	void (*log_sync)(struct objset *os, struct tx *tx);
+	void (*log_sync_done)(struct objset *os, uint64_t txg);
+	void (*log_discard)(struct objset *os, struct tx *tx);
 };
 int dsl_pool_set_writable(struct dsl_pool *p, const struct dsl_write_ops *ops, void *arg);
-/* One pass (03, 8.2, all of dsl_pool_sync): data sets, accounting, deadlists, dirs, MOS, tasks. The MOS is synced by
- * the caller's `sync_mos`, in its place. */
-void dsl_pool_sync(struct dsl_pool *p, struct tx *tx);
+/* Bytes of MOS blocks that came or went; collected, and charged to $MOS by the next dsl_pool_sync. What is left over
+ * when a group ends makes no other group dirty. Any thread. */
+void dsl_pool_mos_space(struct dsl_pool *p, int64_t used, int64_t compressed, int64_t uncompressed);
+/*
+ * One pass (03, 8.2 without the MOS): data sets, accounting, deadlists, space; in pass 1 early tasks before and the
+ * tasks after. The caller writes the MOS then. An error (the MOS cannot be read, or is damaged) means that the group
+ * must not be committed: the pool has to be abandoned.
+ */
+int dsl_pool_sync(struct dsl_pool *p, struct tx *tx);
 void dsl_pool_sync_done(struct dsl_pool *p, uint64_t txg);
+/* A pool that is lost: drops all that is dirty; names of the data sets that lose something, ", " between, are appended
+ * to `lost` (may be NULL). Groups are synced no more. */
+struct str;
+void dsl_pool_abandon(struct dsl_pool *p, struct str *lost);
 bool dsl_pool_is_dirty(struct dsl_pool *p, uint64_t txg); /* data sets, dirs or tasks: the group is not empty */
 /* Some of what is to be freed in the background (async destroy, 4.12); after the pass 1. True: there is more. */
 bool dsl_pool_free_some(struct dsl_pool *p, struct tx *tx);
 /* Import: destroy what is INCONSISTENT, drop temporary holds (03, 8.3). Blocking, after the first group. */
 void dsl_pool_clean_up(struct dsl_pool *p);
+/* The shared object set of a head for claiming its log: also when its key is not loaded; only the header is changed. */
+int dsl_dataset_open_raw(struct dsl_dataset *head, struct objset **out, struct err *e);
+/* Every head of the pool, hidden ones too. */
 int dsl_each_head(struct dsl_pool *p, int (*fn)(void *arg, struct dsl_dataset *ds), void *arg);
 
 /* --- sync tasks --- */
 struct dsl_task {
-	/* -EAGAIN: wait for two groups and try again. Called in open context, and again before `sync`. */
+	/* -EAGAIN: wait for two groups and try again. Called in open context (tx->syncing false, txg 0), under the
+	 * shared configuration lock, and again before `sync`. */
 	int (*check)(void *arg, struct tx *tx, struct err *e);
 	void (*sync)(void *arg, struct tx *tx); /* must not fail */
 	void *arg;
@@ -52,6 +75,7 @@ struct dsl_task {
 	enum dsl_space_policy policy;
 	bool early;
 };
+/* -EIO: the pool was abandoned. Not with the configuration lock held. */
 int dsl_task_run(struct dsl_pool *p, const struct dsl_task *t, struct err *e);
 
 /* --- operations --- */
