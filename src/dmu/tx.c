@@ -42,6 +42,13 @@ static int tx_refusal_locked(const struct txgs *t)
 	return t->abandoned || t->mode == TXGS_FAIL ? -EIO : 0;
 }
 
+static void tx_fail(struct task *task)
+{
+	struct tx *tx = container_of(task, struct tx, task);
+
+	tx->done(tx, -EIO);
+}
+
 static void txg_let_go(struct txgs *t, uint64_t txg)
 {
 	SCOPED_LOCK(&t->lock);
@@ -50,12 +57,40 @@ static void txg_let_go(struct txgs *t, uint64_t txg)
 		pthread_cond_broadcast(&t->quiesce_cond);
 }
 
+static void tx_retry(struct task *task)
+{
+	struct tx *tx = container_of(task, struct tx, task);
+
+	tx_begin(tx->txgs, tx);
+}
+
+/* On the sync thread: asked again elsewhere. */
+static void tx_group_synced(struct txg_wait *w, int err)
+{
+	struct tx *tx = container_of(w, struct tx, wait);
+
+	tx->task.run = err ? tx_fail : tx_retry;
+	taskq_dispatch(cpu_taskq(), &tx->task);
+}
+
+static void tx_wait_for_group(struct tx *tx)
+{
+	tx->wait = (struct txg_wait){.txg = tx->txg, .done = tx_group_synced};
+	txg_let_go(tx->txgs, tx->txg);
+	txg_kick(tx->txgs);
+	txg_when_synced(tx->txgs, &tx->wait);
+}
+
 /* The group is held: the space is asked for. */
 static void tx_start(struct tx *tx)
 {
 	struct objset *os = tx->os;
 	int err = os && os->ops && os->ops->reserve ? os->ops->reserve(os, tx) : 0;
 
+	if (err == -EAGAIN) {
+		tx_wait_for_group(tx);
+		return;
+	}
 	if (err) {
 		tx->reserved = 0;
 		txg_let_go(tx->txgs, tx->txg);
@@ -133,13 +168,6 @@ void tx_end(struct tx *tx)
 static void tx_run(struct task *task)
 {
 	tx_start(container_of(task, struct tx, task));
-}
-
-static void tx_fail(struct task *task)
-{
-	struct tx *tx = container_of(task, struct tx, task);
-
-	tx->done(tx, -EIO);
 }
 
 /* How long the first in the list has to wait from now on; UINT64_MAX: until something changes. */

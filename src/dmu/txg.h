@@ -77,8 +77,7 @@ uint64_t txg_dirty_bytes(struct txgs *t); /* of all groups */
  * tx_begin: os says who pays (NULL: nobody asks, for administration); `bytes` is the most that the change may write to
  * it, counted without copies; flags say how close to full it may go. done(err) is called at once, on the caller's
  * stack, when nothing is in the way; else later on a cpu worker, so the caller goes on by callback. -ENOSPC, -EDQUOT,
- * -EAGAIN (space is being freed: try again after a group), -EIO (the pool is suspended and failmode is continue),
- * -EROFS. On error there is nothing to end.
+ * -EIO (the pool is suspended and failmode is continue), -EROFS. On error there is nothing to end.
  */
 #define TX_NETFREE       1u /* frees more than it takes: may use half of the slop */
 #define TX_NOWAIT        2u /* not throttled (log, replay) */
@@ -96,12 +95,14 @@ struct tx {
 	void (*done)(struct tx *tx, int err);
 	void *arg;
 	/* txg's own, while it waits */
+	struct txg_wait wait;
 	uint64_t wake_ns;
 	struct list_node node;
 	struct task task;
 };
 /* The caller fills os, bytes, flags, done, arg and keeps the struct until tx_end. ops->reserve is called with tx->txg
- * set. */
+ * set; when it answers -EAGAIN (there is space, but not before the groups in flight are on the devices) it is asked
+ * again after that group. */
 void tx_begin(struct txgs *t, struct tx *tx);
 /* Blocking; not for cpu workers. */
 int tx_begin_wait(struct txgs *t, struct tx *tx);

@@ -214,6 +214,38 @@ static void an_abandoned_pool_lets_everybody_go(void **state)
 	assert_int_equal(c.err, -EIO);
 }
 
+static int stingy_reserve(struct objset *os, struct tx *tx)
+{
+	unsigned *refusals = os->ops_arg;
+
+	if (*refusals) {
+		--*refusals;
+		return -EAGAIN;
+	}
+	tx->reserved = tx->bytes;
+	return 0;
+}
+
+static void stingy_unreserve(struct objset *os, struct tx *tx)
+{
+	assert_int_equal(tx->reserved, 77);
+}
+
+static void space_that_comes_with_a_later_group_is_waited_for(void **state)
+{
+	const struct objset_ops ops = {.reserve = stingy_reserve, .unreserve = stingy_unreserve};
+	unsigned refusals = 2;
+	struct objset os = {.ops = &ops, .ops_arg = &refusals};
+	struct tx tx = {.os = &os, .bytes = 77};
+	struct fixture f;
+
+	fixture_init(&f);
+	assert_int_equal(tx_begin_wait(f.txgs, &tx), 0);
+	assert_true(tx.txg >= FIRST + 2);
+	tx_end(&tx);
+	txgs_destroy(f.txgs);
+}
+
 static void the_first_group_can_be_filled_before_the_start(void **state)
 {
 	struct fixture f = {.last = FIRST - 1};
@@ -237,6 +269,7 @@ int main(void)
 	    cmocka_unit_test(dirty_data_is_bounded),
 	    cmocka_unit_test(a_suspended_pool_lets_writers_wait_or_fail),
 	    cmocka_unit_test(an_abandoned_pool_lets_everybody_go),
+	    cmocka_unit_test(space_that_comes_with_a_later_group_is_waited_for),
 	    cmocka_unit_test(the_first_group_can_be_filled_before_the_start),
 	};
 
