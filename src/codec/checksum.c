@@ -245,3 +245,31 @@ int checksum_embedded_verify_truncated(enum checksum c, void *data, size_t size,
 	checksum_truncate(c, &sum);
 	return stored.word[0] == sum.word[0] && stored.word[1] == sum.word[1] ? 0 : -ECKSUM;
 }
+
+int checksum_embedded_put(enum checksum c, void *data, size_t size, const struct cksum *verifier, bool swap,
+			  bool truncated)
+{
+	uint8_t *bytes = data, kept[16];
+	size_t at = c == CHECKSUM_ZILOG2 ? ZILOG2_ECK : size - ECK_SIZE, eck, extent;
+	struct cksum sum;
+	bool swapped;
+
+	if ((unsigned)c >= CHECKSUM_COUNT || !table[c].embedded)
+		return -ENOTSUP;
+	if (size < (c == CHECKSUM_ZILOG2 ? ZILOG2_RECORDS : ECK_SIZE))
+		return -EINVAL;
+	store_host64(bytes + at, swap ? __builtin_bswap64(ECK_MAGIC) : ECK_MAGIC);
+	if (eck_place(c, bytes, size, &eck, &extent, &swapped))
+		return -EINVAL;
+	memcpy(kept, bytes + at + 24, sizeof(kept));
+	words_copy(verifier, swap, &sum);
+	memcpy(bytes + at + 8, &sum, sizeof(sum));
+	table[c].sum(NULL, bytes, extent, swap, &sum);
+	if (truncated)
+		checksum_truncate(c, &sum);
+	words_copy(&sum, swap, &sum);
+	memcpy(bytes + at + 8, &sum, sizeof(sum));
+	if (truncated)
+		memcpy(bytes + at + 24, kept, sizeof(kept));
+	return 0;
+}

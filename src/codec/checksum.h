@@ -59,6 +59,14 @@ void checksum_truncate(enum checksum c, struct cksum *sum);
 int checksum_embedded_verify_truncated(enum checksum c, void *data, size_t size, const struct cksum *verifier,
 				       bool *swapped);
 
+/*
+ * Writing: puts magic and sum into the trailer of `size` bytes (with CHECKSUM_ZILOG2: of the whole block, of which
+ * nused says how much is summed). swap: the block is in the other byte order. truncated: for pointers with the X bit;
+ * words 2 and 3 of the trailer stay as they are, a MAC or zeros. -EINVAL: nused or size cannot be.
+ */
+int checksum_embedded_put(enum checksum c, void *data, size_t size, const struct cksum *verifier, bool swap,
+			  bool truncated);
+
 bool checksum_is_salted(enum checksum c);
 /* Property names: "fletcher4", "sha256", ... NULL for unknown. */
 const char *checksum_name(enum checksum c);

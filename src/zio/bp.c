@@ -2,7 +2,7 @@
 #include "zio/bp.h"
 #include "base/str.h"
 
-#define EMBEDDED_MAX      112
+#define EMBEDDED_MAX      BP_EMBEDDED_MAX
 #define EMBEDDED_DATA     0
 #define EMBEDDED_REDACTED 2
 #define EMBEDDED_TYPES    3
@@ -241,9 +241,11 @@ int bp_check(const struct bp *bp)
 	return 0;
 }
 
+/* Where the words of the payload of an embedded pointer are (1.4). */
+static const uint8_t payload_word[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15};
+
 int bp_embedded_data(const struct bp *bp, void *dst, size_t lsize)
 {
-	static const uint8_t payload_word[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15};
 	uint8_t payload[EMBEDDED_MAX];
 	size_t psize = bits64(bp->w[6], 25, 7) + 1;
 
@@ -261,6 +263,44 @@ int bp_embedded_data(const struct bp *bp, void *dst, size_t lsize)
 		return -EINVAL;
 	memcpy(dst, payload, lsize);
 	return 0;
+}
+
+static uint64_t prop_tail(const struct bp_props *p)
+{
+	return (uint64_t)p->compress << 32 | (uint64_t)p->type << 48 | (uint64_t)p->level << 56 |
+	       (uint64_t)(HOST_IS_LITTLE != p->swapped) << 63;
+}
+
+void bp_set_props(struct bp *bp, const struct bp_props *p)
+{
+	bp->w[6] = ((p->lsize >> SECTOR_SHIFT) - 1) | ((p->psize >> SECTOR_SHIFT) - 1) << SIZE_SECTORS |
+		   (uint64_t)p->checksum << 40 | (uint64_t)p->crypt << 61 | prop_tail(p);
+}
+
+void bp_set_dva(struct bp *bp, unsigned i, const struct dva *dva)
+{
+	bp->w[2 * i] = dva->vdev << 32 | dva->asize >> SECTOR_SHIFT;
+	bp->w[2 * i + 1] = dva->offset >> SECTOR_SHIFT | (uint64_t)dva->gang << 63;
+}
+
+void bp_set_hole(struct bp *bp, unsigned type, unsigned level, uint64_t lsize, uint64_t birth)
+{
+	memset(bp, 0, sizeof(*bp));
+	if (!birth)
+		return;
+	bp->w[6] = ((lsize >> SECTOR_SHIFT) - 1) | (uint64_t)type << 48 | (uint64_t)level << 56;
+	bp->w[10] = birth;
+}
+
+void bp_set_embedded(struct bp *bp, const struct bp_props *p, const void *payload, uint64_t birth)
+{
+	uint8_t padded[EMBEDDED_MAX] = {0};
+
+	memcpy(padded, payload, p->psize);
+	for (size_t i = 0; i < ARRAY_LEN(payload_word); i++)
+		bp->w[payload_word[i]] = load_le64(padded + 8 * i);
+	bp->w[6] = (p->lsize - 1) | (p->psize - 1) << 25 | UINT64_C(1) << 39 | prop_tail(p);
+	bp->w[10] = birth;
 }
 
 static const char *word_or_unknown(const char *w)

@@ -92,6 +92,23 @@ bool bp_equal(const struct bp *a, const struct bp *b); /* same block: births and
 int bp_check(const struct bp *bp);
 /* The 112 payload bytes of an embedded pointer, decompressed to lsize bytes. */
 int bp_embedded_data(const struct bp *bp, void *dst, size_t lsize);
+
+/* --- making pointers; host order --- */
+
+/* Word 6 of the normal form. Sizes in bytes, multiples of 512; swapped: contents are in the other byte order. */
+struct bp_props {
+	uint64_t lsize, psize;
+	enum compress compress;
+	enum checksum checksum;
+	unsigned type, level;
+	bool crypt, swapped;
+};
+void bp_set_props(struct bp *bp, const struct bp_props *p);
+void bp_set_dva(struct bp *bp, unsigned i, const struct dva *dva);
+void bp_set_hole(struct bp *bp, unsigned type, unsigned level, uint64_t lsize, uint64_t birth);
+/* psize payload bytes, at most BP_EMBEDDED_MAX; birth is set too. */
+#define BP_EMBEDDED_MAX 112
+void bp_set_embedded(struct bp *bp, const struct bp_props *p, const void *payload, uint64_t birth);
 /* Text as zdb prints a pointer. */
 struct str;
 void bp_print(const struct bp *bp, struct str *out);

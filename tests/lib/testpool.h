@@ -1,6 +1,9 @@
 /*
  * A small pool in memory for the tests of zio, arc and dmu: one or more plain top-level vdevs over memory disks, blocks
  * written by hand, block trees and object sets built from them. Either byte order.
+ *
+ * It can be written through zio_write too: space comes from the same bump allocator, which remembers what is in use, so
+ * that tests see leaks and blocks that are freed twice; freed space is not used again.
  */
 #ifndef TESTPOOL_H
 #define TESTPOOL_H
@@ -30,6 +33,12 @@
 #define TP_ECK      UINT64_C(0x0210da7ab10c7a11)
 #define TP_UNCACHED UINT64_MAX
 
+/* What zio_write got for a copy, a gang header or a member, and has not been given back. */
+struct tp_extent {
+	struct dva dva;
+	uint64_t txg;
+};
+
 struct testpool {
 	struct vdev *root;
 	struct disk *disk[TP_TOPS];
@@ -41,12 +50,30 @@ struct testpool {
 	atomic_bool fail; /* every device read fails */
 	atomic_uint device_reads;
 	atomic_uint errors; /* calls of on_error */
+
+	/* --- writing --- */
+	atomic_bool fail_writes;   /* every device write fails */
+	atomic_uint device_writes; /* so far */
+	atomic_uint fail_write_at; /* this one of them fails, counted from 1; 0: none */
+	pthread_mutex_t lock;      /* of `next` and all below */
+	struct tp_extent *live;
+	size_t nlive, live_room;
+	uint64_t space;      /* bytes that may be in use; 0: what the devices hold */
+	uint64_t max_extent; /* bytes that can be had in one piece; 0: any */
+	bool must_wait;      /* alloc says -EAGAIN to who may not wait */
+	unsigned bad_frees;  /* of what was not allocated */
+	unsigned claims;
 };
 
 static inline int tp_before(void *arg, const struct disk_req *r)
 {
 	struct testpool *tp = arg;
 
+	if (r->op == DISK_WRITE && (tp->zp.writer || atomic_load(&tp->fail_writes))) {
+		unsigned n = atomic_fetch_add(&tp->device_writes, 1) + 1;
+
+		return atomic_load(&tp->fail_writes) || n == atomic_load(&tp->fail_write_at) ? -EIO : 0;
+	}
 	if (r->op != DISK_READ)
 		return 0;
 	atomic_fetch_add(&tp->device_reads, 1);
@@ -71,6 +98,106 @@ static inline void tp_on_error(struct zio_pool *zp, const struct bp *bp, const s
 	struct testpool *tp = zp->on_error_arg;
 
 	atomic_fetch_add(&tp->errors, 1);
+}
+
+static inline uint64_t tp_alloc(struct testpool *tp, unsigned top, uint64_t size)
+{
+	uint64_t at = tp->next[top];
+
+	tp->next[top] += ROUND_UP(size, UINT64_C(1) << tp->root->child[top]->ashift);
+	return at;
+}
+
+/* --- the allocator of zio_write --- */
+
+static inline uint64_t tp_in_use_locked(const struct testpool *tp)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < tp->nlive; i++)
+		sum += tp->live[i].dva.asize;
+	return sum;
+}
+
+/* Bytes in use. */
+static inline uint64_t tp_in_use(struct testpool *tp)
+{
+	SCOPED_LOCK(&tp->lock);
+	return tp_in_use_locked(tp);
+}
+
+static inline int tp_alloc_dvas(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg,
+				unsigned flags, const struct dva *near, struct dva dva[BP_DVAS])
+{
+	struct testpool *tp = arg;
+	uint64_t limit = tp->root->child[0]->asize;
+
+	SCOPED_LOCK(&tp->lock);
+	if (tp->must_wait && flags & ZIO_ALLOC_NOWAIT)
+		return -EAGAIN;
+	if (!tp->must_wait)
+		assert_true(flags & ZIO_ALLOC_NOWAIT || !thread_is_cpu_worker());
+	if (tp->max_extent && psize > tp->max_extent)
+		return -ENOSPC;
+	for (unsigned i = 0; i < ndvas; i++) {
+		uint64_t asize = vdev_psize_to_asize(tp->root->child[i], psize, txg);
+
+		if (tp->next[i] + asize > limit || (tp->space && tp_in_use_locked(tp) + asize * ndvas > tp->space))
+			return -ENOSPC;
+	}
+	for (unsigned i = 0; i < ndvas; i++) {
+		uint64_t asize = vdev_psize_to_asize(tp->root->child[i], psize, txg);
+
+		dva[i] = (struct dva){.vdev = i, .offset = tp_alloc(tp, i, asize), .asize = asize};
+		if (tp->nlive == tp->live_room) {
+			tp->live_room = MAX(2 * tp->live_room, 64);
+			tp->live = xrealloc(tp->live, tp->live_room * sizeof(*tp->live));
+		}
+		tp->live[tp->nlive++] = (struct tp_extent){dva[i], txg};
+	}
+	return 0;
+}
+
+static inline void tp_free_dva(void *arg, const struct dva *dva, uint64_t txg, uint64_t birth)
+{
+	struct testpool *tp = arg;
+
+	SCOPED_LOCK(&tp->lock);
+	for (size_t i = 0; i < tp->nlive; i++) {
+		const struct tp_extent *e = &tp->live[i];
+
+		if (e->dva.vdev != dva->vdev || e->dva.offset != dva->offset)
+			continue;
+		if (e->dva.asize != dva->asize || e->txg != birth)
+			break;
+		tp->live[i] = tp->live[--tp->nlive];
+		return;
+	}
+	tp->bad_frees++;
+}
+
+static inline int tp_claim_dva(void *arg, const struct dva *dva, uint64_t txg)
+{
+	struct testpool *tp = arg;
+
+	SCOPED_LOCK(&tp->lock);
+	tp->claims++;
+	return 0;
+}
+
+static const struct zio_alloc_ops tp_alloc_ops = {tp_alloc_dvas, tp_free_dva, tp_claim_dva};
+
+/* From now on zio_write works. Blocks that tp_write made before are not the allocator's. */
+static inline void tp_set_writable(struct testpool *tp)
+{
+	uint64_t sector = UINT64_C(1) << tp->root->child[0]->ashift;
+
+	tp->zp.alloc = &tp_alloc_ops;
+	tp->zp.alloc_arg = tp;
+	tp->zp.min_alloc = tp->zp.gcd_alloc = sector;
+	tp->zp.min_ashift = tp->zp.max_ashift = (unsigned)tp->root->child[0]->ashift;
+	tp->zp.hole_birth = true;
+	zio_writer_create(&tp->zp);
 }
 
 static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
@@ -98,6 +225,7 @@ static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
 	if (vdev_tree_create(root, &tp->root, &e))
 		fail_msg("%s", e.text);
 	vdev_tree_open(tp->root, tp_open, tp);
+	pthread_mutex_init(&tp->lock, NULL);
 	tp->copies = 1;
 	tp->zp.guid = 77;
 	tp->zp.root = tp->root;
@@ -112,7 +240,11 @@ static inline void tp_destroy(struct testpool *tp)
 {
 	arc_flush_pool(tp->dp.arc, tp->zp.guid);
 	arc_destroy(tp->dp.arc);
+	zio_writer_destroy(&tp->zp);
 	vdev_tree_destroy(tp->root);
+	assert_int_equal(tp->bad_frees, 0);
+	pthread_mutex_destroy(&tp->lock);
+	free(tp->live);
 	free(tp);
 }
 
@@ -130,14 +262,6 @@ static inline void tp_set_dva(struct bp *bp, unsigned i, unsigned top, uint64_t 
 {
 	bp->w[2 * i] = (uint64_t)top << 32 | asize >> SECTOR_SHIFT;
 	bp->w[2 * i + 1] = offset >> SECTOR_SHIFT | (uint64_t)gang << 63;
-}
-
-static inline uint64_t tp_alloc(struct testpool *tp, unsigned top, uint64_t size)
-{
-	uint64_t at = tp->next[top];
-
-	tp->next[top] += ROUND_UP(size, UINT64_C(1) << tp->root->child[top]->ashift);
-	return at;
 }
 
 static inline void tp_put(struct testpool *tp, unsigned top, uint64_t offset, const void *data, size_t size)

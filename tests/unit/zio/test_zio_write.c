@@ -1,0 +1,320 @@
+#include "testpool.h"
+
+#define TXG 12
+
+static struct zio_write write_of(struct buf *data, enum compress compress, unsigned copies)
+{
+	return (struct zio_write){
+	    .data = data,
+	    .lsize = data->size,
+	    .policy = {.type = TP_FILE,
+		       .checksum = CHECKSUM_FLETCHER_4,
+		       .compress = compress,
+		       .copies = copies,
+		       .gang_copies = copies},
+	    .zb = {1, 2, 0, 3},
+	    .txg = TXG,
+	    .fill = 1,
+	};
+}
+
+static struct buf *pattern_buf(size_t size, uint32_t seed)
+{
+	struct buf *b = buf_alloc(size);
+
+	assert_non_null(b);
+	tp_pattern(b->data, size, seed);
+	return b;
+}
+
+static struct testpool *pool(unsigned ashift)
+{
+	struct testpool *tp = tp_create(ashift, 64u << 20);
+
+	tp_set_writable(tp);
+	return tp;
+}
+
+static void reads_back(struct testpool *tp, const struct bp *bp, const struct buf *want)
+{
+	struct buf *got;
+
+	assert_int_equal(bp_check(bp), 0);
+	assert_int_equal(tp_read(tp, bp, ZIO_SCRUB, &got), 0);
+	assert_int_equal(got->size, want->size);
+	assert_memory_equal(got->data, want->data, want->size);
+	buf_release(got);
+}
+
+static void blocks_come_back_from_every_copy(void **state)
+{
+	static const uint32_t sizes[] = {512, 1536, 4096, 8192, 9 * 512, 128 << 10, 1 << 20, 16 << 20};
+
+	for (unsigned ashift = 9; ashift <= 13; ashift += 2) {
+		struct testpool *tp = pool(ashift);
+
+		for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+			for (unsigned copies = 1; copies <= 3; copies++) {
+				autobuf struct buf *data = pattern_buf(sizes[i], i + copies);
+				struct zio_write w = write_of(data, COMPRESS_OFF, copies);
+
+				assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+				assert_int_equal(bp_ndvas(&w.bp), copies);
+				assert_int_equal(bp_birth(&w.bp), TXG);
+				assert_int_equal(w.bp.w[9], 0);
+				assert_int_equal(bp_fill(&w.bp), 1);
+				assert_int_equal(bp_lsize(&w.bp), sizes[i]);
+				assert_int_equal(bp_psize(&w.bp), sizes[i]);
+				assert_int_equal(bp_type(&w.bp), TP_FILE);
+				reads_back(tp, &w.bp, data);
+				for (unsigned c = 0; c + 1 < copies; c++)
+					tp_damage(tp, &w.bp, c);
+				struct buf *got;
+				assert_int_equal(tp_read(tp, &w.bp, 0, &got), 0);
+				assert_memory_equal(got->data, data->data, data->size);
+				buf_release(got);
+			}
+		}
+		tp_destroy(tp);
+	}
+}
+
+static void zeros_become_holes_only_when_compressing(void **state)
+{
+	struct testpool *tp = pool(12);
+	autobuf struct buf *data = buf_alloc(8192);
+	struct zio_write w;
+	struct bp none = {{0}};
+
+	memset(data->data, 0, data->size);
+	w = write_of(data, COMPRESS_EMPTY, 1);
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_memory_equal(&w.bp, &none, sizeof(none));
+
+	w.bp.w[10] = 5; /* there was a block before: the hole tells since when it is one */
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_true(bp_is_hole(&w.bp));
+	assert_int_equal(bp_birth(&w.bp), TXG);
+	assert_int_equal(bp_lsize(&w.bp), 8192);
+	assert_int_equal(bp_type(&w.bp), TP_FILE);
+	w.bp.w[10] = 5;
+	tp->zp.hole_birth = false;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_memory_equal(&w.bp, &none, sizeof(none));
+	assert_int_equal(atomic_load(&tp->device_writes), 0);
+
+	w = write_of(data, COMPRESS_OFF, 1);
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_false(bp_is_hole(&w.bp));
+	reads_back(tp, &w.bp, data);
+	tp_destroy(tp);
+}
+
+static void a_block_of_this_group_is_overwritten_in_place(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *a = pattern_buf(8192, 1), *b = pattern_buf(8192, 2), *c = pattern_buf(4096, 3);
+	struct zio_write w = write_of(a, COMPRESS_OFF, 2);
+	struct bp first;
+
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	first = w.bp;
+	w.data = b;
+	w.rewrite = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_true(bp_equal(&first, &w.bp));
+	assert_memory_not_equal(&first.w[12], &w.bp.w[12], 32);
+	reads_back(tp, &w.bp, b);
+	assert_int_equal(tp_in_use(tp), 2 * 8192);
+	first = w.bp;
+
+	w.data = c; /* another size */
+	w.lsize = c->size;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_false(bp_equal(&first, &w.bp));
+	reads_back(tp, &first, b);
+	reads_back(tp, &w.bp, c);
+
+	w.txg++; /* another group */
+	first = w.bp;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_false(bp_equal(&first, &w.bp));
+	tp_destroy(tp);
+}
+
+static void allocation_that_must_wait_is_left_to_others(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 1);
+
+	tp->must_wait = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	reads_back(tp, &w.bp, data);
+	tp_destroy(tp);
+}
+
+static void the_other_byte_order_can_be_written(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 1);
+
+	w.policy.byteorder = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_true(bp_is_swapped(&w.bp));
+	reads_back(tp, &w.bp, data);
+	tp_destroy(tp);
+}
+
+static void without_a_writer_nothing_is_written(void **state)
+{
+	struct testpool *tp = tp_create(9, 64u << 20);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 1);
+
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EROFS);
+	tp_destroy(tp);
+}
+
+/* --- failures --- */
+
+static bool keep_it(struct zio_pool *zp, const struct zbookmark *zb, int err)
+{
+	assert_int_equal(zb->object, 2);
+	waiter_done(zp->on_error_arg, err);
+	return true;
+}
+
+static void a_failed_device_write_goes_elsewhere(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 3);
+
+	for (unsigned n = 1; n <= 3; n++) {
+		atomic_store(&tp->fail_write_at, atomic_load(&tp->device_writes) + n);
+		w = write_of(data, COMPRESS_OFF, 3);
+		assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+		reads_back(tp, &w.bp, data);
+	}
+	assert_int_equal(tp_in_use(tp), 3 * 3 * 8192);
+	tp_destroy(tp);
+}
+
+static void without_a_judge_a_failed_write_leaves_nothing_behind(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 2);
+	struct bp none = {{0}};
+
+	atomic_store(&tp->fail_writes, true);
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EIO);
+	assert_memory_equal(&w.bp, &none, sizeof(none));
+	assert_int_equal(tp_in_use(tp), 0);
+	atomic_store(&tp->fail_writes, false);
+	tp->space = 4096;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -ENOSPC);
+	tp_destroy(tp);
+}
+
+struct kept_write {
+	struct zio_write w;
+	struct waiter done;
+};
+
+static void kept_done(struct zio_write *w, int err)
+{
+	waiter_done(&container_of(w, struct kept_write, w)->done, err);
+}
+
+/* Fails, is kept; *judged is told. */
+static void start_kept(struct testpool *tp, struct kept_write *k, struct buf *data, struct waiter *judged)
+{
+	k->w = write_of(data, COMPRESS_OFF, 2);
+	k->w.done = kept_done;
+	waiter_init(&k->done);
+	waiter_init(judged);
+	tp->zp.on_write_failure = keep_it;
+	tp->zp.on_error_arg = judged;
+	zio_write(&tp->zp, &k->w);
+}
+
+static void a_suspended_write_goes_on_when_resumed(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct kept_write k;
+	struct waiter judged;
+
+	atomic_store(&tp->fail_writes, true);
+	start_kept(tp, &k, data, &judged);
+	assert_int_equal(waiter_wait(&judged), -EIO);
+	assert_true(zio_is_suspended(&tp->zp));
+	waiter_init(&judged);
+	zio_resume(&tp->zp); /* the device is still gone */
+	assert_int_equal(waiter_wait(&judged), -EIO);
+	atomic_store(&tp->fail_writes, false);
+	zio_resume(&tp->zp);
+	assert_int_equal(waiter_wait(&k.done), 0);
+	assert_false(zio_is_suspended(&tp->zp));
+	reads_back(tp, &k.w.bp, data);
+	assert_int_equal(tp_in_use(tp), 2 * 8192);
+	tp_destroy(tp);
+}
+
+static void a_write_without_space_goes_on_when_there_is_some(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct kept_write k;
+	struct waiter judged;
+
+	tp->space = 4096;
+	start_kept(tp, &k, data, &judged);
+	assert_int_equal(waiter_wait(&judged), -ENOSPC);
+	tp->space = 0;
+	zio_resume(&tp->zp);
+	assert_int_equal(waiter_wait(&k.done), 0);
+	reads_back(tp, &k.w.bp, data);
+	tp_destroy(tp);
+}
+
+static void abandoned_writes_end(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct kept_write k;
+	struct zio_write late = write_of(data, COMPRESS_OFF, 1);
+	struct waiter judged;
+
+	atomic_store(&tp->fail_writes, true);
+	start_kept(tp, &k, data, &judged);
+	assert_int_equal(waiter_wait(&judged), -EIO);
+	zio_abandon(&tp->zp);
+	assert_int_equal(waiter_wait(&k.done), -EIO);
+	atomic_store(&tp->fail_writes, false);
+	assert_int_equal(zio_write_wait(&tp->zp, &late), -EIO);
+	assert_int_equal(tp_in_use(tp), 0);
+	tp_destroy(tp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(blocks_come_back_from_every_copy),
+	    cmocka_unit_test(zeros_become_holes_only_when_compressing),
+	    cmocka_unit_test(a_block_of_this_group_is_overwritten_in_place),
+	    cmocka_unit_test(allocation_that_must_wait_is_left_to_others),
+	    cmocka_unit_test(the_other_byte_order_can_be_written),
+	    cmocka_unit_test(without_a_writer_nothing_is_written),
+	    cmocka_unit_test(a_failed_device_write_goes_elsewhere),
+	    cmocka_unit_test(without_a_judge_a_failed_write_leaves_nothing_behind),
+	    cmocka_unit_test(a_suspended_write_goes_on_when_resumed),
+	    cmocka_unit_test(a_write_without_space_goes_on_when_there_is_some),
+	    cmocka_unit_test(abandoned_writes_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
