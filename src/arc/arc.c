@@ -1,314 +1,15 @@
-/* The adaptive replacement cache. See arc/arc.h. */
-#include "arc/arc.h"
-#include "base/hash.h"
-#include "base/sync.h"
+/* The adaptive replacement cache: reads, what is written, the whole. See arc/arc.h. */
+#include "arc/arc_impl.h"
 #include "zio/zio_crypt.h"
 
-#define ARC_SHARDS      16u
 #define ARC_BUCKETS_MIN 256u
-#define ARC_EVICT_SCAN  8u                 /* entries looked at in one list before the next is tried */
 #define ARC_ONCE_NS     UINT64_C(62000000) /* accesses this close count as one */
 #define ARC_TOUCH_NS    UINT64_C(1000000)  /* list order is kept to this precision */
-#define ARC_STATES      4
-
-enum arc_state { ARC_MRU, ARC_MFU, ARC_MRU_GHOST, ARC_MFU_GHOST, ARC_FLYING };
-
-struct arc_key {
-	uint64_t guid, dva[2], birth;
-	uint64_t form; /* sizes and compression of the pointer; bit 63: raw; bit 62: its MAC was not checked */
-};
-
-struct arc_flight;
-
-struct arc_entry {
-	struct arc_key key;
-	uint64_t hash;
-	struct arc_entry *next; /* hash chain */
-	struct list_node node;
-	uint64_t objset;
-	uint64_t stamp;  /* ns: place in its list */
-	uint64_t access; /* ns: first look-up that counts */
-	uint64_t charge; /* bytes */
-	enum arc_state state;
-	bool metadata, prefetched;
-	struct buf *buf;           /* resident */
-	struct arc_flight *flight; /* ARC_FLYING */
-};
-
-/* A device read on behalf of everybody who asked for the block meanwhile. */
-struct arc_flight {
-	struct arc *arc;
-	struct arc_entry *entry;
-	struct arc_pool *pool;
-	struct zio_pool *zp;
-	struct zio_read zr;
-	struct list waiters;   /* struct arc_read; guarded by the shard lock */
-	struct list_node node; /* waiting for room */
-	uint64_t reserved;
-	enum arc_state target;
-	bool keep, demand;
-};
-
-struct arc_shard {
-	_Alignas(64) pthread_mutex_t lock;
-	struct arc_entry **bucket;
-	size_t nbuckets, nentries;
-	struct list list[ARC_STATES][2];            /* by state and metadata; newest first */
-	atomic_uint_fast64_t oldest[ARC_STATES][2]; /* stamp of each list's last entry, UINT64_MAX: empty */
-};
-
-/* Reads in flight of one pool, until their completions have returned. */
-struct arc_pool {
-	uint64_t guid;
-	atomic_uint_fast64_t flights;
-	struct arc_pool *next;
-};
-
-struct arc {
-	struct arc_shard shard[ARC_SHARDS];
-	atomic_uint_fast64_t max, target_mru;
-	atomic_uint_fast64_t used;   /* resident + reserved by reads in flight */
-	atomic_uint_fast64_t flying; /* the reserved part */
-	atomic_uint_fast64_t size[ARC_STATES][2];
-
-	pthread_mutex_t wait_lock;
-	struct list waiting; /* flights without room, in order of arrival */
-	atomic_size_t nwaiting;
-
-	_Atomic(struct arc_pool *) pools; /* grows only */
-	pthread_mutex_t pool_lock;        /* adding to pools, the end of the last flight, sleeping on drained */
-	pthread_cond_t drained;
-
-	struct counter hit[2][2], io_hit[2][2], miss[2][2];
-	struct counter list_hit[ARC_STATES];
-	struct counter prefetch_issued, prefetch_hits, evicted, evicted_bytes;
-};
-
-/* --- keys and hash chains --- */
 
 /* Without a key an authenticated block is believed: such bytes must not answer those who have the key. */
 static bool read_is_unverified(const struct bp *bp, const struct crypt_key *key, unsigned flags)
 {
 	return !key && bp_is_authenticated(bp) && !(flags & ZIO_RAW);
-}
-
-static struct arc_key key_of(const struct zio_pool *zp, const struct bp *bp, unsigned flags, bool unverified)
-{
-	return (struct arc_key){
-	    .guid = zp->guid,
-	    .dva = {bp->w[0], bp->w[1]},
-	    .birth = bp_physical_birth(bp),
-	    .form = bits64(bp->w[6], 0, 39) | (flags & ZIO_RAW ? UINT64_C(1) << 63 : 0) |
-		    (unverified ? UINT64_C(1) << 62 : 0),
-	};
-}
-
-static uint64_t key_hash(const struct arc_key *k)
-{
-	return hash_mix(hash_mix(k->guid ^ k->birth, k->dva[0] ^ k->form), k->dva[1]);
-}
-
-static struct arc_shard *shard_of(struct arc *a, uint64_t hash)
-{
-	return &a->shard[hash >> 60];
-}
-
-static struct arc_entry **shard_slot_locked(struct arc_shard *s, const struct arc_key *k, uint64_t hash)
-{
-	struct arc_entry **pe = &s->bucket[hash & (s->nbuckets - 1)];
-
-	while (*pe && ((*pe)->hash != hash || memcmp(&(*pe)->key, k, sizeof(*k)) != 0))
-		pe = &(*pe)->next;
-	return pe;
-}
-
-static void shard_grow_locked(struct arc_shard *s)
-{
-	size_t n = s->nbuckets * 2;
-	struct arc_entry **bucket = calloc(n, sizeof(*bucket));
-
-	if (!bucket)
-		return;
-	for (size_t i = 0; i < s->nbuckets; i++) {
-		for (struct arc_entry *e = s->bucket[i], *next; e; e = next) {
-			next = e->next;
-			e->next = bucket[e->hash & (n - 1)];
-			bucket[e->hash & (n - 1)] = e;
-		}
-	}
-	free(s->bucket);
-	s->bucket = bucket;
-	s->nbuckets = n;
-}
-
-static struct arc_entry *entry_create_locked(struct arc_shard *s, const struct arc_key *k, uint64_t hash)
-{
-	struct arc_entry *e = xcalloc(1, sizeof(*e));
-
-	e->key = *k;
-	e->hash = hash;
-	e->state = ARC_FLYING;
-	if (s->nentries++ >= s->nbuckets)
-		shard_grow_locked(s);
-	e->next = s->bucket[hash & (s->nbuckets - 1)];
-	s->bucket[hash & (s->nbuckets - 1)] = e;
-	return e;
-}
-
-static void entry_destroy_locked(struct arc_shard *s, struct arc_entry *e)
-{
-	struct arc_entry **pe = &s->bucket[e->hash & (s->nbuckets - 1)];
-
-	while (*pe != e)
-		pe = &(*pe)->next;
-	*pe = e->next;
-	s->nentries--;
-	free(e);
-}
-
-/* --- lists --- */
-
-static void list_note_oldest_locked(struct arc_shard *s, enum arc_state st, bool meta)
-{
-	struct list_node *n = list_last(&s->list[st][meta]);
-
-	atomic_store_explicit(&s->oldest[st][meta], n ? container_of(n, struct arc_entry, node)->stamp : UINT64_MAX,
-			      memory_order_relaxed);
-}
-
-static void entry_unlist_locked(struct arc *a, struct arc_shard *s, struct arc_entry *e)
-{
-	list_remove(&s->list[e->state][e->metadata], &e->node);
-	list_note_oldest_locked(s, e->state, e->metadata);
-	atomic_fetch_sub(&a->size[e->state][e->metadata], e->charge);
-}
-
-static void entry_enlist_locked(struct arc *a, struct arc_shard *s, struct arc_entry *e, enum arc_state st,
-				uint64_t now)
-{
-	e->state = st;
-	e->stamp = now;
-	list_prepend(&s->list[st][e->metadata], &e->node);
-	list_note_oldest_locked(s, st, e->metadata);
-	atomic_fetch_add(&a->size[st][e->metadata], e->charge);
-}
-
-static uint64_t state_size(struct arc *a, enum arc_state st)
-{
-	return atomic_load(&a->size[st][0]) + atomic_load(&a->size[st][1]);
-}
-
-/* --- eviction --- */
-
-static struct arc_shard *shard_with_oldest(struct arc *a, enum arc_state st, bool meta)
-{
-	struct arc_shard *found = NULL;
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned i = 0; i < ARC_SHARDS; i++) {
-		uint64_t stamp = atomic_load_explicit(&a->shard[i].oldest[st][meta], memory_order_relaxed);
-
-		if (stamp < least) {
-			least = stamp;
-			found = &a->shard[i];
-		}
-	}
-	return found;
-}
-
-static void ghosts_trim(struct arc *a, enum arc_state st)
-{
-	uint64_t max = atomic_load(&a->max), resident = state_size(a, st - ARC_MRU_GHOST);
-	uint64_t limit = max - MIN(max, resident);
-
-	while (state_size(a, st) > limit) {
-		bool meta = atomic_load(&a->size[st][0]) < atomic_load(&a->size[st][1]);
-		struct arc_shard *s = shard_with_oldest(a, st, meta);
-		struct list_node *n;
-
-		if (!s)
-			return;
-		SCOPED_LOCK(&s->lock);
-		n = list_last(&s->list[st][meta]);
-		if (n) {
-			struct arc_entry *e = container_of(n, struct arc_entry, node);
-
-			entry_unlist_locked(a, s, e);
-			entry_destroy_locked(s, e);
-		}
-	}
-}
-
-/* Turn a resident entry into a ghost; the caller releases the buffer. */
-static struct buf *entry_evict_locked(struct arc *a, struct arc_shard *s, struct arc_entry *e)
-{
-	struct buf *buf = e->buf;
-
-	counter_add(&a->evicted, 1);
-	counter_add(&a->evicted_bytes, e->charge);
-	entry_unlist_locked(a, s, e);
-	atomic_fetch_sub(&a->used, e->charge);
-	e->buf = NULL;
-	entry_enlist_locked(a, s, e, e->state + ARC_MRU_GHOST, e->stamp);
-	return buf;
-}
-
-static bool shard_evict(struct arc *a, struct arc_shard *s, enum arc_state st, bool meta, bool referenced)
-{
-	struct buf *buf = NULL;
-	unsigned scanned = 0;
-
-	pthread_mutex_lock(&s->lock);
-	for (struct list_node *n = s->list[st][meta].head.prev; n != &s->list[st][meta].head; n = n->prev) {
-		struct arc_entry *e = container_of(n, struct arc_entry, node);
-
-		if (referenced || atomic_load(&e->buf->refs) == 1) {
-			buf = entry_evict_locked(a, s, e);
-			break;
-		}
-		if (++scanned == ARC_EVICT_SCAN)
-			break;
-	}
-	pthread_mutex_unlock(&s->lock);
-	buf_release(buf);
-	return buf != NULL;
-}
-
-/* The oldest entry of a list goes, or, when somebody reads it, an old one of another shard. */
-static bool list_evict(struct arc *a, enum arc_state st, bool meta, bool referenced)
-{
-	struct arc_shard *s = shard_with_oldest(a, st, meta);
-
-	if (!s)
-		return false;
-	if (shard_evict(a, s, st, meta, referenced))
-		return true;
-	for (unsigned i = 0; i < ARC_SHARDS; i++)
-		if (shard_evict(a, &a->shard[i], st, meta, referenced))
-			return true;
-	return false;
-}
-
-static bool arc_evict_one(struct arc *a)
-{
-	uint64_t max = atomic_load(&a->max);
-	uint64_t metadata = atomic_load(&a->size[ARC_MRU][1]) + atomic_load(&a->size[ARC_MFU][1]);
-	enum arc_state st = state_size(a, ARC_MRU) > atomic_load(&a->target_mru) ? ARC_MRU : ARC_MFU;
-	bool meta = metadata > max - max / 4;
-
-	for (unsigned referenced = 0; referenced < 2; referenced++)
-		for (unsigned other = 0; other < 4; other++)
-			if (list_evict(a, other & 1 ? !st : st, other & 2 ? !meta : meta, referenced))
-				return true;
-	return false;
-}
-
-static void arc_shrink(struct arc *a)
-{
-	while (atomic_load(&a->used) > atomic_load(&a->max) && arc_evict_one(a))
-		;
-	ghosts_trim(a, ARC_MRU_GHOST);
-	ghosts_trim(a, ARC_MFU_GHOST);
 }
 
 /* --- room for reads in flight --- */
@@ -321,22 +22,6 @@ static uint64_t read_bytes(const struct bp *bp, unsigned flags)
 	if (flags & ZIO_RAW || bp_compress(bp) == COMPRESS_OFF)
 		return stored + sizeof(struct arc_entry);
 	return stored + ROUND_UP(bp_lsize(bp), 4096) + sizeof(struct arc_entry);
-}
-
-/* Charge bytes, evicting first what is in their way. */
-static void arc_take(struct arc *a, uint64_t bytes)
-{
-	uint64_t used = atomic_load(&a->used);
-	bool full = false;
-
-	do {
-		while (used + bytes > atomic_load(&a->max) && !full) {
-			full = !arc_evict_one(a);
-			used = atomic_load(&a->used);
-		}
-	} while (!atomic_compare_exchange_weak(&a->used, &used, used + bytes));
-	ghosts_trim(a, ARC_MRU_GHOST);
-	ghosts_trim(a, ARC_MFU_GHOST);
 }
 
 /* Prefetches stop where this much is in flight: above half, so that one block of a quarter of the cache can be read
@@ -459,7 +144,7 @@ static void entry_land_locked(struct arc *a, struct arc_shard *s, struct arc_fli
 	e->charge = charge;
 	e->prefetched = !f->demand;
 	e->access = now;
-	entry_enlist_locked(a, s, e, f->target, now);
+	arc_entry_enlist_locked(a, s, e, f->target, now);
 }
 
 /*
@@ -469,8 +154,8 @@ static void entry_land_locked(struct arc *a, struct arc_shard *s, struct arc_fli
 static bool flight_land(struct arc_flight *f, int err, struct buf *buf, struct list *waiters)
 {
 	struct arc *a = f->arc;
-	struct arc_shard *s = shard_of(a, f->entry->hash);
-	uint64_t charge = err ? 0 : buf->alloc + sizeof(struct arc_entry);
+	struct arc_shard *s = arc_shard_of(a, f->entry->hash);
+	uint64_t charge = err ? 0 : arc_entry_charge(buf);
 
 	if (charge > atomic_load(&a->max))
 		charge = 0;
@@ -486,7 +171,7 @@ static bool flight_land(struct arc_flight *f, int err, struct buf *buf, struct l
 	if (charge && f->keep) {
 		entry_land_locked(a, s, f, buf, charge);
 	} else {
-		entry_destroy_locked(s, f->entry);
+		arc_entry_destroy_locked(s, f->entry);
 		atomic_fetch_sub(&a->used, MAX(charge, f->reserved));
 		charge = f->reserved;
 	}
@@ -541,15 +226,15 @@ static void entry_touch_locked(struct arc *a, struct arc_shard *s, struct arc_en
 	}
 	if (st == e->state && now - e->stamp < ARC_TOUCH_NS)
 		return;
-	entry_unlist_locked(a, s, e);
-	entry_enlist_locked(a, s, e, st, now);
+	arc_entry_unlist_locked(a, s, e);
+	arc_entry_enlist_locked(a, s, e, st, now);
 }
 
 /* A block comes back that should not have been evicted: shift the balance towards the list it was on. */
 static void arc_adapt(struct arc *a, const struct arc_entry *ghost)
 {
 	uint64_t max = atomic_load(&a->max), target = atomic_load(&a->target_mru), margin = max / 16;
-	uint64_t mru = state_size(a, ARC_MRU_GHOST) + 1, mfu = state_size(a, ARC_MFU_GHOST) + 1;
+	uint64_t mru = arc_state_size(a, ARC_MRU_GHOST) + 1, mfu = arc_state_size(a, ARC_MFU_GHOST) + 1;
 	uint64_t step;
 
 	if (ghost->state == ARC_MRU_GHOST) {
@@ -597,10 +282,10 @@ static struct arc_flight *entry_take_off_locked(struct arc *a, struct arc_shard 
 			arc_adapt(a, e);
 			f->target = ARC_MFU;
 		}
-		entry_unlist_locked(a, s, e);
+		arc_entry_unlist_locked(a, s, e);
 		e->state = ARC_FLYING;
 	} else {
-		e = entry_create_locked(s, k, hash);
+		e = arc_entry_create_locked(s, k, hash);
 	}
 	e->metadata = bp_is_metadata(&f->zr.bp);
 	e->objset = f->zr.zb.objset;
@@ -629,15 +314,15 @@ enum arc_found { ARC_HIT, ARC_JOINED, ARC_STARTED, ARC_REFUSED };
 static enum arc_found arc_find(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 			       struct crypt_key *key, unsigned flags, struct arc_read *r, struct buf **out)
 {
-	struct arc_key k = key_of(zp, bp, flags, read_is_unverified(bp, key, flags));
-	uint64_t hash = key_hash(&k);
-	struct arc_shard *s = shard_of(a, hash);
+	struct arc_key k = arc_key_of(zp, bp, flags, read_is_unverified(bp, key, flags));
+	uint64_t hash = arc_key_hash(&k);
+	struct arc_shard *s = arc_shard_of(a, hash);
 	bool prefetch = flags & ARC_PREFETCH, meta = bp_is_metadata(bp);
 	struct arc_flight *f;
 	struct arc_entry *e;
 
 	pthread_mutex_lock(&s->lock);
-	e = *shard_slot_locked(s, &k, hash);
+	e = *arc_slot_locked(s, &k, hash);
 	if (e && e->buf) {
 		if (!prefetch)
 			entry_touch_locked(a, s, e);
@@ -749,16 +434,16 @@ int arc_read_wait(struct arc *a, struct zio_pool *zp, const struct bp *bp, const
 
 struct buf *arc_lookup(struct arc *a, struct zio_pool *zp, const struct bp *bp, unsigned flags)
 {
-	struct arc_key k = key_of(zp, bp, flags, false);
-	uint64_t hash = key_hash(&k);
-	struct arc_shard *s = shard_of(a, hash);
+	struct arc_key k = arc_key_of(zp, bp, flags, false);
+	uint64_t hash = arc_key_hash(&k);
+	struct arc_shard *s = arc_shard_of(a, hash);
 	struct buf *buf = NULL;
 	struct arc_entry *e;
 
 	if (bp_check(bp) || bp_is_hole(bp) || bp_is_embedded(bp))
 		return NULL;
 	pthread_mutex_lock(&s->lock);
-	e = *shard_slot_locked(s, &k, hash);
+	e = *arc_slot_locked(s, &k, hash);
 	if (e && e->buf) {
 		entry_touch_locked(a, s, e);
 		buf = buf_hold(e->buf);
@@ -817,6 +502,93 @@ struct arc *arc_create(uint64_t max_bytes)
 	return a;
 }
 
+/* --- blocks that are written and freed --- */
+
+/* The buffer that was resident, for the caller to release; reads in flight land nowhere. */
+static struct buf *key_forget_locked(struct arc *a, struct arc_shard *s, const struct arc_key *k, uint64_t hash)
+{
+	struct arc_entry *e = *arc_slot_locked(s, k, hash);
+	struct buf *buf;
+
+	if (!e)
+		return NULL;
+	if (e->flight) {
+		e->flight->keep = false;
+		e->key.form |= KEY_PASSED; /* nobody finds it, and joins, any more */
+		return NULL;
+	}
+	buf = e->buf;
+	arc_entry_unlist_locked(a, s, e);
+	if (buf)
+		atomic_fetch_sub(&a->used, e->charge);
+	arc_entry_destroy_locked(s, e);
+	return buf;
+}
+
+static void key_forget(struct arc *a, const struct arc_key *k)
+{
+	uint64_t hash = arc_key_hash(k);
+	struct arc_shard *s = arc_shard_of(a, hash);
+	struct buf *buf;
+
+	pthread_mutex_lock(&s->lock);
+	buf = key_forget_locked(a, s, k, hash);
+	pthread_mutex_unlock(&s->lock);
+	buf_release(buf);
+}
+
+static void entry_make_locked(struct arc *a, struct arc_shard *s, const struct arc_key *k, struct buf *buf,
+			      const struct bp *bp, uint64_t objset)
+{
+	struct arc_entry *e = arc_entry_create_locked(s, k, arc_key_hash(k));
+	uint64_t now = now_ns();
+
+	e->buf = buf_hold(buf);
+	e->charge = arc_entry_charge(buf);
+	e->metadata = bp_is_metadata(bp);
+	e->objset = objset;
+	e->access = now;
+	arc_entry_enlist_locked(a, s, e, ARC_MRU, now);
+}
+
+void arc_insert(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, struct buf *buf,
+		unsigned flags)
+{
+	struct arc_key k = arc_key_of(zp, bp, flags, false);
+	uint64_t hash = arc_key_hash(&k);
+	struct arc_shard *s = arc_shard_of(a, hash);
+	struct buf *old;
+	bool keep;
+
+	if (bp_is_hole(bp) || bp_is_embedded(bp))
+		return;
+	keep = !(flags & ARC_NOCACHE) && arc_take_if(a, arc_entry_charge(buf));
+	pthread_mutex_lock(&s->lock);
+	old = key_forget_locked(a, s, &k, hash);
+	if (keep)
+		entry_make_locked(a, s, &k, buf, bp, zb->objset);
+	pthread_mutex_unlock(&s->lock);
+	buf_release(old);
+}
+
+void arc_drop(struct arc *a, struct zio_pool *zp, const struct bp *bp)
+{
+	struct arc_key k;
+
+	if (bp_is_hole(bp) || bp_is_embedded(bp))
+		return;
+	for (unsigned raw = 0; raw < 2; raw++) {
+		k = arc_key_of(zp, bp, raw ? ZIO_RAW : 0, false);
+		key_forget(a, &k);
+	}
+	if (bp_is_authenticated(bp)) {
+		k = arc_key_of(zp, bp, 0, true);
+		key_forget(a, &k);
+	}
+}
+
+/* --- all of a pool, or of an object set --- */
+
 /* Which entries to forget: objset 0 means the whole pool, guid 0 everything. */
 static void shard_flush(struct arc *a, struct arc_shard *s, uint64_t guid, uint64_t objset)
 {
@@ -830,11 +602,11 @@ static void shard_flush(struct arc *a, struct arc_shard *s, uint64_t guid, uint6
 				e->flight->keep = false;
 				continue;
 			}
-			entry_unlist_locked(a, s, e);
+			arc_entry_unlist_locked(a, s, e);
 			if (e->buf)
 				atomic_fetch_sub(&a->used, e->charge);
 			buf_release(e->buf);
-			entry_destroy_locked(s, e);
+			arc_entry_destroy_locked(s, e);
 		}
 	}
 }
@@ -936,10 +708,10 @@ void arc_stats(struct arc *a, struct arc_stats *out)
 	    .size = arc_size(a),
 	    .max = arc_max(a),
 	    .target_mru = atomic_load(&a->target_mru),
-	    .mru_size = state_size(a, ARC_MRU),
-	    .mfu_size = state_size(a, ARC_MFU),
-	    .mru_ghost_size = state_size(a, ARC_MRU_GHOST),
-	    .mfu_ghost_size = state_size(a, ARC_MFU_GHOST),
+	    .mru_size = arc_state_size(a, ARC_MRU),
+	    .mfu_size = arc_state_size(a, ARC_MFU),
+	    .mru_ghost_size = arc_state_size(a, ARC_MRU_GHOST),
+	    .mfu_ghost_size = arc_state_size(a, ARC_MFU_GHOST),
 	    .metadata_size = atomic_load(&a->size[ARC_MRU][1]) + atomic_load(&a->size[ARC_MFU][1]),
 	    .data_size = atomic_load(&a->size[ARC_MRU][0]) + atomic_load(&a->size[ARC_MFU][0]),
 	};

@@ -1,7 +1,8 @@
 /*
  * arc/arc.h: the adaptive replacement cache of decoded blocks, one per process, shared by all pools.
  *
- * Key: pool guid, DVA 0, physical birth, and whether the bytes are raw. Values are struct buf: a reader holds its own
+ * Key: pool guid, DVA 0, physical birth, checksum (a block may be overwritten in place, or its space used again, in the
+ * group that made it), and whether the bytes are raw. Values are struct buf: a reader holds its own
  * reference, so eviction never pulls bytes from under anybody. Two resident lists (seen once, seen again) and two ghost
  * lists with the adaptive split of the ARC paper; metadata is favoured when trimming. Concurrent misses of one block
  * share one device read. The size limit holds: resident bytes + reads in flight stay at or under arc_max (a single
@@ -52,9 +53,11 @@ struct buf *arc_lookup(struct arc *a, struct zio_pool *zp, const struct bp *bp, 
 bool arc_prefetch(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb,
 		  struct crypt_key *key);
 /* A block that was just written: resident from now on, as if it had been read (not when flags say ARC_NOCACHE, nor for
- * holes and embedded pointers). Takes a reference of its own; the bytes must not change any more. */
-void arc_insert(struct arc *a, struct zio_pool *zp, const struct bp *bp, struct buf *buf, unsigned flags);
-/* A block that was freed is not worth its place. */
+ * holes and embedded pointers, nor when reads in flight leave no room). Takes a reference of its own; the bytes,
+ * decoded and of lsize, must not change any more. Evicts, never waits; any thread. */
+void arc_insert(struct arc *a, struct zio_pool *zp, const struct bp *bp, const struct zbookmark *zb, struct buf *buf,
+		unsigned flags);
+/* A block that was freed or overwritten is not worth its place. */
 void arc_drop(struct arc *a, struct zio_pool *zp, const struct bp *bp);
 /* Forget everything of a pool (export): waits for prefetches, and for what their completions start. */
 void arc_flush_pool(struct arc *a, uint64_t pool_guid);
