@@ -45,7 +45,7 @@ static void dvas_free(struct zio_wop *op, const struct bp *bp)
 	for (unsigned i = 0; i < op->ndvas; i++) {
 		struct dva dva = bp_dva(bp, i);
 
-		zp->alloc->free(zp->alloc_arg, &dva, op->w->txg, op->w->txg);
+		zp->alloc->unalloc(zp->alloc_arg, &dva, op->w->txg);
 		counter_add(&zp->freed, dva.asize);
 	}
 }

@@ -176,6 +176,11 @@ static inline void tp_free_dva(void *arg, const struct dva *dva, uint64_t txg, u
 	tp->bad_frees++;
 }
 
+static inline void tp_unalloc_dva(void *arg, const struct dva *dva, uint64_t txg)
+{
+	tp_free_dva(arg, dva, txg, txg);
+}
+
 static inline int tp_claim_dva(void *arg, const struct dva *dva, uint64_t txg)
 {
 	struct testpool *tp = arg;
@@ -185,7 +190,7 @@ static inline int tp_claim_dva(void *arg, const struct dva *dva, uint64_t txg)
 	return 0;
 }
 
-static const struct zio_alloc_ops tp_alloc_ops = {tp_alloc_dvas, tp_free_dva, tp_claim_dva};
+static const struct zio_alloc_ops tp_alloc_ops = {tp_alloc_dvas, tp_free_dva, tp_unalloc_dva, tp_claim_dva};
 
 /* From now on zio_write works. Blocks that tp_write made before are not the allocator's. */
 static inline void tp_set_writable(struct testpool *tp)
