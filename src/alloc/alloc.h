@@ -52,8 +52,8 @@ int alloc_drain_top(struct alloc *a, struct vdev *top);
 void alloc_remove_top(struct alloc *a, struct vdev *top, struct tx *tx);
 
 /* Each pass of the sync, after the MOS was written: appends what changed to the space maps (dirtying the MOS). Pass 1
- * with log_spacemap also flushes some metaslabs (all of them in a pool that is being exported). An error: the MOS cannot
- * be read or is damaged, and the group must not be committed. */
+ * with log_spacemap also flushes some metaslabs (all of them in a pool that is being exported). An error: the MOS
+ * cannot be read or is damaged, and the group must not be committed. */
 int alloc_sync(struct alloc *a, struct tx *tx, bool flush_all);
 /* The group is on the devices: 06, 2.8. `keep_deferred` false: space is short, the delay is given up. */
 void alloc_sync_done(struct alloc *a, uint64_t txg);

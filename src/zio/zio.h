@@ -61,9 +61,9 @@ struct zio_alloc_ops {
 	 * compressed the block, and again without the flag on a thread of its own that may wait). */
 	int (*alloc)(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg, unsigned flags,
 		     const struct dva *near, struct dva dva[BP_DVAS]);
-	/* A block that was allocated in txg `birth` is not needed after txg; its space rests for some groups, whatever its
-	 * birth, as a log record may still point to it. asize is what was allocated there: of a gang block one call for
-	 * each header and each member. */
+	/* A block that was allocated in txg `birth` is not needed after txg; its space rests for some groups, whatever
+	 * its birth, as a log record may still point to it. asize is what was allocated there: of a gang block one call
+	 * for each header and each member. */
 	void (*free)(void *arg, const struct dva *dva, uint64_t txg, uint64_t birth);
 	/* What alloc gave in txg and nothing on a device points to: to be had again at once. */
 	void (*unalloc)(void *arg, const struct dva *dva, uint64_t txg);
