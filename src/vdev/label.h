@@ -1,5 +1,8 @@
 /*
- * vdev/label.h: the four labels of a leaf, the uberblock ring (docs/format/01-pool.md, sections 2 and 3). Blocking.
+ * vdev/label.h: the four labels of a leaf, the uberblock ring (docs/format/01-pool.md, sections 2 and 3).
+ *
+ * Everything here waits for the device; different devices at once from as many threads as wanted. The place of labels 2
+ * and 3 comes from the size of the disk as it is opened.
  */
 #ifndef VDEV_LABEL_H
 #define VDEV_LABEL_H
@@ -12,6 +15,7 @@
 #define VDEV_LABEL_START_SIZE (4u << 20) /* front labels and boot region: DVA offset 0 is here */
 #define VDEV_LABEL_END_SIZE   (512u << 10)
 #define UBERBLOCK_RING_SIZE   (128u << 10)
+#define UBERBLOCK_MMP_MAGIC   0xa11cea11u
 
 struct uberblock {
 	uint64_t version, txg, guid_sum, timestamp;
@@ -45,17 +49,26 @@ int uberblock_compare(const struct uberblock *a, const struct uberblock *b);
 
 /*
  * Writing (01, 2.6 and 8.3). A label's list is packed XDR; every part gets its embedded checksum for the place where it
- * is written. Not flushed: the caller flushes between the steps of a commit.
+ * is written. Not flushed: the caller flushes between the steps of a commit. Errors: what the device said; -EOVERFLOW:
+ * it is smaller than 64 MiB.
  */
-/* A device that becomes part of a pool: all four labels whole, with boot blocks, list and an empty ring. */
+/* A device that becomes part of a pool: all four labels whole, with boot blocks, list and an empty ring. -E2BIG as
+ * below. */
 int label_init(struct disk *d, const struct nvlist *config);
-/* The list of label l alone. -EIO; -E2BIG: the list is larger than its area. */
+/* The list of label l alone. -E2BIG: the list is larger than its area. */
 int label_write_config(struct disk *d, unsigned l, const struct nvlist *config);
-/* Into the slot of its txg (multihost: `slot` from the end of the ring, else UINT_MAX) of label l. */
+/* Into label l: with UINT_MAX the slot of its txg (uberblock_slot), else that many before the last of the ring (0:
+ * where multihost writes). */
 int uberblock_write(struct disk *d, unsigned l, unsigned ashift, const struct uberblock *ub, unsigned slot);
-/* As stored; size of a slot for this ashift. */
+/* 01, 2.4: the last slot is left to multihost when the uberblock says that it is on; s is taken from its reflow state.
+ */
+unsigned uberblock_slot(unsigned ashift, const struct uberblock *ub);
+/* As stored, in the byte order that ub->swapped says, which rootbp is in already; zeros up to `size`. The checksum is
+ * uberblock_write's. */
 void uberblock_encode(const struct uberblock *ub, uint8_t *slot, size_t size);
-/* Wipe what makes a device part of a pool (06, 11.4). */
+/* The device has grown: the uberblocks of label 0 into labels 2 and 3 where they are now (01, 2.1). */
+int label_copy_rings(struct disk *d, unsigned ashift);
+/* Wipe what makes a device part of a pool (06, 11.4). -ENOENT: there is no label to be cleared. */
 int label_clear(struct disk *d);
 
 #endif
