@@ -114,7 +114,7 @@ typedef void (*sum_fn)(const struct checksum_salt *salt, const void *data, size_
 static const struct {
 	const char *name;
 	sum_fn sum;
-	bool embedded, salted, dedup;
+	bool embedded, salted, dedup, strong;
 } table[CHECKSUM_COUNT] = {
     [CHECKSUM_INHERIT] = {"inherit"},
     [CHECKSUM_ON] = {"on"},
@@ -124,13 +124,13 @@ static const struct {
     [CHECKSUM_ZILOG] = {"zilog", sum_fletcher2, .embedded = true},
     [CHECKSUM_FLETCHER_2] = {"fletcher2", sum_fletcher2},
     [CHECKSUM_FLETCHER_4] = {"fletcher4", sum_fletcher4},
-    [CHECKSUM_SHA256] = {"sha256", sum_sha256, .dedup = true},
+    [CHECKSUM_SHA256] = {"sha256", sum_sha256, .dedup = true, .strong = true},
     [CHECKSUM_ZILOG2] = {"zilog2", sum_fletcher4, .embedded = true},
     [CHECKSUM_NOPARITY] = {"noparity"},
-    [CHECKSUM_SHA512] = {"sha512", sum_sha512, .dedup = true},
-    [CHECKSUM_SKEIN] = {"skein", sum_skein, .salted = true, .dedup = true},
-    [CHECKSUM_EDONR] = {"edonr", sum_edonr, .salted = true},
-    [CHECKSUM_BLAKE3] = {"blake3", sum_blake3, .salted = true, .dedup = true},
+    [CHECKSUM_SHA512] = {"sha512", sum_sha512, .dedup = true, .strong = true},
+    [CHECKSUM_SKEIN] = {"skein", sum_skein, .salted = true, .dedup = true, .strong = true},
+    [CHECKSUM_EDONR] = {"edonr", sum_edonr, .salted = true, .strong = true},
+    [CHECKSUM_BLAKE3] = {"blake3", sum_blake3, .salted = true, .dedup = true, .strong = true},
 };
 
 int checksum_compute(enum checksum c, const struct checksum_salt *salt, const void *data, size_t size, bool swap,
@@ -147,6 +147,11 @@ int checksum_compute(enum checksum c, const struct checksum_salt *salt, const vo
 bool checksum_is_salted(enum checksum c)
 {
 	return (unsigned)c < CHECKSUM_COUNT && table[c].salted;
+}
+
+bool checksum_is_strong(enum checksum c)
+{
+	return (unsigned)c < CHECKSUM_COUNT && table[c].strong;
 }
 
 const char *checksum_name(enum checksum c)

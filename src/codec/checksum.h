@@ -68,6 +68,8 @@ int checksum_embedded_put(enum checksum c, void *data, size_t size, const struct
 			  bool truncated);
 
 bool checksum_is_salted(enum checksum c);
+/* Equal sums mean equal data, well enough not to write it again (flag N of 2.1). */
+bool checksum_is_strong(enum checksum c);
 /* Property names: "fletcher4", "sha256", ... NULL for unknown. */
 const char *checksum_name(enum checksum c);
 static inline bool cksum_equal(const struct cksum *a, const struct cksum *b)

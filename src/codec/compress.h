@@ -25,6 +25,13 @@ enum compress { /* numbers of the format */
  * Reads nothing outside src, writes nothing outside dst whatever src holds.
  */
 int decompress(enum compress c, const void *src, size_t src_size, void *dst, size_t dst_size);
+/*
+ * The other way: bytes written to dst, or 0 when they do not fit into dst_size (or the id is none that compresses). dst
+ * holds rubbish then. `level` is zstd's level id (3.1; 0 and 255: the default), unused by the others.
+ */
+size_t compress_block(enum compress c, unsigned level, const void *src, size_t src_size, void *dst, size_t dst_size);
+/* zstd's own level for a level id; 0: there is no such id. */
+int compress_zstd_level(unsigned id);
 const char *compress_name(enum compress c);
 
 #endif

@@ -14,6 +14,10 @@ static void scratch_free(void *arg)
 	ZSTD_freeDCtx(s->zstd);
 	if (s->inflate_ready)
 		inflateEnd(&s->inflate);
+	ZSTD_freeCCtx(s->zstd_write);
+	free(s->lz4);
+	if (s->deflate_level)
+		deflateEnd(&s->deflate);
 	free(s);
 	scratch_mine = NULL;
 }

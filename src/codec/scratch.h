@@ -16,6 +16,10 @@ struct codec_scratch {
 	ZSTD_DCtx *zstd; /* NULL until first used */
 	z_stream inflate;
 	bool inflate_ready;
+	ZSTD_CCtx *zstd_write; /* NULL until first used */
+	void *lz4;             /* working memory; NULL until first used */
+	z_stream deflate;
+	unsigned deflate_level; /* that `deflate` is set up for; 0: not yet */
 };
 
 /* This thread's. Ends the program when there is no memory for it. */

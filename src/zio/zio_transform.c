@@ -82,11 +82,138 @@ static int transform_fixed(struct zio_wop *op)
 	return err;
 }
 
-int zio_transform(struct zio_wop *op, enum zio_made *made)
+/* Of sizes on the devices. They change when one is added: read once per block. */
+struct granularity {
+	uint64_t gcd, min;
+};
+
+static struct granularity granularity_of(const struct zio_pool *zp)
+{
+	return (struct granularity){MAX(zp->gcd_alloc, 512), MAX(zp->min_alloc, 512)};
+}
+
+/* The size that a compressed block must not exceed: an eighth is to be saved (3.3). */
+static uint64_t compressed_max(const struct granularity *g, enum compress c, uint64_t lsize)
+{
+	uint64_t max = lsize - lsize / 8;
+
+	if (c != COMPRESS_ZLE)
+		max -= max % g->gcd;
+	return max < g->min ? BP_EMBEDDED_MAX : max;
+}
+
+static bool can_embed(const struct zio_write *w)
+{
+	const struct zio_policy *p = &w->policy;
+
+	return p->embed && p->level == 0 && !w->key && p->type != DMU_OT_DNODE && p->type != DMU_OT_OBJSET;
+}
+
+static struct bp_props props_of(const struct zio_write *w, enum compress compress, uint64_t psize)
+{
+	return (struct bp_props){
+	    .lsize = w->lsize,
+	    .psize = psize,
+	    .compress = compress,
+	    .checksum = w->policy.checksum,
+	    .type = w->policy.type,
+	    .level = w->policy.level,
+	    .swapped = w->policy.byteorder,
+	};
+}
+
+/*
+ * The block compressed: stored, embedded (op->data stays NULL), or as it is: *compress is then off. `max` and what
+ * becomes of the result are those of 3.3.
+ */
+static int transform_compress(struct zio_wop *op, enum compress *compress)
+{
+	const struct zio_write *w = op->w;
+	const struct granularity g = granularity_of(op->zp);
+	uint64_t max = compressed_max(&g, *compress, w->lsize), psize;
+	autobuf struct buf *out = buf_alloc(MAX(ROUND_UP(max, g.gcd), g.min));
+	size_t used;
+
+	if (!out)
+		return -ENOMEM;
+	used = compress_block(*compress, w->policy.complevel, w->data->data, w->lsize, out->data, max);
+	if (used && used <= BP_EMBEDDED_MAX && can_embed(w)) {
+		struct bp_props props = props_of(w, *compress, used);
+
+		bp_set_embedded(&op->bp, &props, out->data, w->txg);
+		return 0;
+	}
+	psize = used > g.min ? ROUND_UP(used, g.gcd) : g.min;
+	if (!used || psize >= w->lsize) {
+		*compress = COMPRESS_OFF;
+		return 0;
+	}
+	memset(out->data + used, 0, psize - used);
+	op->psize = (uint32_t)psize;
+	op->data = buf_hold(out);
+	return 0;
+}
+
+static int transform_block(struct zio_wop *op, enum compress compress, enum zio_made *made)
+{
+	const struct zio_write *w = op->w;
+	struct bp_props props;
+	int err = 0;
+
+	if (compress != COMPRESS_OFF && is_zero(w->data->data, w->lsize)) {
+		make_hole(op);
+		*made = ZIO_MADE_WHOLE;
+		return 0;
+	}
+	if (compress == COMPRESS_EMPTY)
+		compress = COMPRESS_OFF;
+	if (compress != COMPRESS_OFF)
+		err = transform_compress(op, &compress);
+	if (err)
+		return err;
+	if (bp_is_embedded(&op->bp)) {
+		*made = ZIO_MADE_WHOLE;
+		return 0;
+	}
+	if (compress == COMPRESS_OFF) {
+		op->data = buf_hold(w->data);
+		op->psize = w->lsize;
+	}
+	props = props_of(w, compress, op->psize);
+	bp_set_props(&op->bp, &props);
+	op->bp.w[10] = w->txg;
+	op->bp.w[11] = w->fill;
+	return make_sum(op);
+}
+
+static bool is_on_removed_vdev(const struct zio_pool *zp, const struct bp *bp)
+{
+	for (unsigned i = 0; i < bp_ndvas(bp); i++) {
+		uint64_t top = bp_dva(bp, i).vdev;
+
+		if (top >= zp->root->nchildren || zp->root->child[top]->kind == VDEV_INDIRECT)
+			return true;
+	}
+	return false;
+}
+
+/* Nop-write (2.7): what is there already is the same. */
+static bool is_unchanged(const struct zio_wop *op)
 {
 	const struct zio_write *w = op->w;
 	const struct zio_policy *p = &w->policy;
-	enum compress compress = w->flags & ZIO_WRITE_NO_COMPRESS ? COMPRESS_OFF : p->compress;
+	const struct bp *old = &w->bp, *new = &op->bp;
+
+	return p->nopwrite && checksum_is_strong(p->checksum) && !w->key && p->level == 0 &&
+	       p->compress != COMPRESS_OFF && !bp_is_hole(old) && !bp_is_embedded(old) && old->w[6] == new->w[6] &&
+	       bp_ndvas(old) == p->copies &&memcmp(&old->w[12], &new->w[12], sizeof(struct cksum)) == 0 &&
+	       !is_on_removed_vdev(op->zp, old);
+}
+
+int zio_transform(struct zio_wop *op, enum zio_made *made)
+{
+	const struct zio_write *w = op->w;
+	enum compress compress = w->flags & ZIO_WRITE_NO_COMPRESS ? COMPRESS_OFF : w->policy.compress;
 	int err;
 
 	*made = ZIO_MADE_STORED;
@@ -95,22 +222,11 @@ int zio_transform(struct zio_wop *op, enum zio_made *made)
 	err = check_request(op);
 	if (err)
 		return err;
+	memset(&op->bp, 0, sizeof(op->bp));
+	err = transform_block(op, compress, made);
+	if (err || *made == ZIO_MADE_WHOLE || !is_unchanged(op))
+		return err;
+	op->bp = w->bp;
 	*made = ZIO_MADE_WHOLE;
-	if (compress != COMPRESS_OFF && is_zero(w->data->data, w->lsize)) {
-		make_hole(op);
-		return 0;
-	}
-	*made = ZIO_MADE_STORED;
-	op->data = buf_hold(w->data);
-	op->psize = w->lsize;
-	bp_set_props(&op->bp, &(struct bp_props){.lsize = w->lsize,
-						 .psize = op->psize,
-						 .compress = COMPRESS_OFF,
-						 .checksum = p->checksum,
-						 .type = p->type,
-						 .level = p->level,
-						 .swapped = p->byteorder});
-	op->bp.w[10] = w->txg;
-	op->bp.w[11] = w->fill;
-	return make_sum(op);
+	return 0;
 }

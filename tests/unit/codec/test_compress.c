@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "codec/compress.h"
 
 static size_t unhex(const char *hex, uint8_t *out)
@@ -114,6 +115,140 @@ static void stored_blocks_are_copied_and_unknown_ids_refused(void **state)
 	assert_int_equal(decompress(COMPRESS_COUNT, "abcd", 4, dst, 4), -ENOTSUP);
 }
 
+/* --- compressing --- */
+
+static const struct {
+	enum compress c;
+	unsigned level;
+} writers[] = {
+    {COMPRESS_LZJB, 0},       {COMPRESS_ZLE, 0},    {COMPRESS_LZ4, 0},    {COMPRESS_GZIP_1, 0}, {COMPRESS_GZIP_9, 0},
+    {COMPRESS_GZIP_1 + 5, 0}, {COMPRESS_ZSTD, 0},   {COMPRESS_ZSTD, 255}, {COMPRESS_ZSTD, 1},   {COMPRESS_ZSTD, 7},
+    {COMPRESS_ZSTD, 19},      {COMPRESS_ZSTD, 103}, {COMPRESS_ZSTD, 112}, {COMPRESS_ZSTD, 113}, {COMPRESS_ZSTD, 123},
+};
+
+static uint32_t next_random(uint32_t *seed)
+{
+	return (*seed = *seed * 1664525 + 1013904223) >> 16;
+}
+
+/* Runs of zeros, copies of what was before, and noise, mixed by `noise` of 256. */
+static void fill(uint8_t *p, size_t n, uint32_t seed, unsigned noise)
+{
+	for (size_t i = 0; i < n;) {
+		size_t want = 1 + next_random(&seed) % 300, run = MIN(want, n - i);
+		unsigned kind = next_random(&seed) % 256;
+
+		for (size_t j = 0; j < run; j++, i++) {
+			size_t back = 1 + run % 70;
+
+			if (kind < noise)
+				p[i] = (uint8_t)next_random(&seed);
+			else if (kind % 2 && i >= back)
+				p[i] = p[i - back];
+			else
+				p[i] = 0;
+		}
+	}
+}
+
+static void round_trip(enum compress c, unsigned level, const uint8_t *src, size_t n)
+{
+	size_t room = n + n / 8 + 1024, used;
+	autofree uint8_t *packed = xmalloc(room), *exact, *back = xmalloc(n), *less;
+
+	used = compress_block(c, level, src, n, packed, room);
+	assert_true(used > 0 && used <= room);
+	memset(packed + used, 0, room - used); /* as a block is padded */
+	assert_int_equal(decompress(c, packed, ROUND_UP(used, 512) > room ? used : ROUND_UP(used, 512), back, n), 0);
+	assert_memory_equal(back, src, n);
+	/* in as much room as it took, it may fit; in less it must not, and nothing is written beyond */
+	exact = xmalloc(used);
+	if (compress_block(c, level, src, n, exact, used)) {
+		assert_int_equal(decompress(c, exact, used, back, n), 0);
+		assert_memory_equal(back, src, n);
+	}
+	less = xmalloc(used / 2 + 1);
+	assert_int_equal(compress_block(c, level, src, n, less, used / 2), 0);
+}
+
+static void what_is_compressed_comes_back(void **state)
+{
+	static const size_t sizes[] = {512, 1024, 1536, 4096, 16384, 128 << 10};
+	static const unsigned noises[] = {0, 20, 128, 256};
+	autofree uint8_t *src = xmalloc(128 << 10);
+
+	for (unsigned w = 0; w < ARRAY_LEN(writers); w++) {
+		for (unsigned s = 0; s < ARRAY_LEN(sizes); s++) {
+			for (unsigned k = 0; k < ARRAY_LEN(noises); k++) {
+				if (noises[k] == 256 && sizes[s] >= 128 << 10 && writers[w].c == COMPRESS_ZSTD)
+					continue; /* given up early */
+				fill(src, sizes[s], 7 * w + s + k, noises[k]);
+				round_trip(writers[w].c, writers[w].level, src, sizes[s]);
+			}
+		}
+	}
+}
+
+static void small_odd_inputs_come_back(void **state)
+{
+	uint8_t src[200];
+
+	for (unsigned w = 0; w < ARRAY_LEN(writers); w++) {
+		for (size_t n = 1; n <= sizeof(src); n++) {
+			fill(src, n, (uint32_t)n, n % 3 * 100);
+			round_trip(writers[w].c, writers[w].level, src, n);
+		}
+	}
+}
+
+static void lzjb_and_zle_write_the_bytes_of_the_chapter(void **state)
+{
+	uint8_t src[1024], want[128], got[1024];
+	size_t n = unhex(vector[0].hex, want);
+
+	for (unsigned b = 0; b < sizeof(src); b++)
+		src[b] = (uint8_t)text[b % 16];
+	assert_int_equal(compress_block(COMPRESS_LZJB, 0, src, sizeof(src), got, sizeof(got)), n);
+	assert_memory_equal(got, want, n);
+	memset(src, 0, sizeof(src));
+	memcpy(src + 100, "Hello\0\0W\0orld", 13);
+	n = unhex("a30448656c6c6f410557006f726c644e", want);
+	assert_int_equal(compress_block(COMPRESS_ZLE, 0, src, 128, got, sizeof(got)), n);
+	assert_memory_equal(got, want, n);
+}
+
+static void zstd_says_its_level_and_leaves_the_magic_out(void **state)
+{
+	uint8_t src[4096], got[4096];
+	size_t n;
+
+	fill(src, sizeof(src), 1, 20);
+	n = compress_block(COMPRESS_ZSTD, 0, src, sizeof(src), got, sizeof(got));
+	assert_int_equal(load_be32(got) + 8, n);
+	assert_int_equal(got[4], 3);
+	assert_int_equal(got[5], 0);
+	assert_true(load_be32(got + 8) != 0x28b52ffd);
+	compress_block(COMPRESS_ZSTD, 113, src, sizeof(src), got, sizeof(got));
+	assert_int_equal(got[4], 113);
+	assert_int_equal(compress_zstd_level(113), -20);
+	assert_int_equal(compress_zstd_level(123), -1000);
+	assert_int_equal(compress_zstd_level(103), -1);
+	assert_int_equal(compress_zstd_level(112), -10);
+	for (unsigned bad = 20; bad < 103; bad++)
+		assert_int_equal(compress_block(COMPRESS_ZSTD, bad, src, sizeof(src), got, sizeof(got)), 0);
+}
+
+static void noise_is_given_up(void **state)
+{
+	autofree uint8_t *src = xmalloc(128 << 10), *dst = xmalloc(128 << 10);
+
+	fill(src, 128 << 10, 5, 256);
+	for (unsigned w = 0; w < ARRAY_LEN(writers); w++)
+		assert_int_equal(compress_block(writers[w].c, writers[w].level, src, 128 << 10, dst, 112 << 10), 0);
+	assert_int_equal(compress_block(COMPRESS_OFF, 0, src, 4096, dst, 8192), 0);
+	assert_int_equal(compress_block(COMPRESS_EMPTY, 0, src, 4096, dst, 8192), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +258,11 @@ int main(void)
 	    cmocka_unit_test(lzjb_refuses_matches_before_the_start),
 	    cmocka_unit_test(zstd_headers_of_all_ages_are_read),
 	    cmocka_unit_test(stored_blocks_are_copied_and_unknown_ids_refused),
+	    cmocka_unit_test(what_is_compressed_comes_back),
+	    cmocka_unit_test(small_odd_inputs_come_back),
+	    cmocka_unit_test(lzjb_and_zle_write_the_bytes_of_the_chapter),
+	    cmocka_unit_test(zstd_says_its_level_and_leaves_the_magic_out),
+	    cmocka_unit_test(noise_is_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

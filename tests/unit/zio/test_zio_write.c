@@ -177,6 +177,183 @@ static void without_a_writer_nothing_is_written(void **state)
 	tp_destroy(tp);
 }
 
+/* --- sizes and forms (02, 3.3 and 4) --- */
+
+static struct buf *text_buf(size_t size, unsigned noise)
+{
+	struct buf *b = buf_alloc(size);
+	uint32_t seed = 5;
+
+	assert_non_null(b);
+	for (size_t i = 0; i < size; i++) {
+		seed = seed * 1664525 + 1013904223;
+		b->data[i] = i % 64 < noise ? (uint8_t)(seed >> 24) : (uint8_t)(i / 4096 + 1);
+	}
+	return b;
+}
+
+static void every_algorithm_and_checksum_comes_back(void **state)
+{
+	static const enum compress all[] = {COMPRESS_OFF,    COMPRESS_EMPTY, COMPRESS_LZJB, COMPRESS_GZIP_1,
+					    COMPRESS_GZIP_9, COMPRESS_ZLE,   COMPRESS_LZ4,  COMPRESS_ZSTD};
+	static const uint32_t sizes[] = {512, 3584, 16384, 128 << 10, 1 << 20};
+	static const uint8_t salt[32] = {1, 2, 3};
+	struct testpool *tp = pool(12);
+
+	tp->zp.salt = checksum_salt_create(salt);
+	for (unsigned a = 0; a < ARRAY_LEN(all); a++) {
+		for (unsigned s = 0; s < ARRAY_LEN(sizes); s++) {
+			for (unsigned noise = 0; noise <= 64; noise += 32) {
+				autobuf struct buf *data = text_buf(sizes[s], noise);
+				struct zio_write w = write_of(data, all[a], 1);
+
+				w.policy.checksum = CHECKSUM_FLETCHER_2 + (a + s + noise) % 9;
+				if (w.policy.checksum == CHECKSUM_ZILOG2)
+					w.policy.checksum = CHECKSUM_OFF;
+				w.policy.embed = a % 2;
+				assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+				reads_back(tp, &w.bp, data);
+				if (bp_is_embedded(&w.bp))
+					continue;
+				assert_true(bp_compress(&w.bp) == COMPRESS_OFF
+						? bp_psize(&w.bp) == sizes[s]
+						: bp_psize(&w.bp) % 4096 == 0 && bp_psize(&w.bp) < sizes[s]);
+				assert_int_equal(bp_compress(&w.bp) != COMPRESS_OFF,
+						 a >= 2 && all[a] != COMPRESS_ZLE && sizes[s] >= 16384 && noise < 64);
+			}
+		}
+	}
+	checksum_salt_destroy(tp->zp.salt);
+	tp_destroy(tp);
+}
+
+static void an_eighth_must_be_saved(void **state)
+{
+	struct testpool *tp = pool(9);
+
+	/* zle: 64 bytes of each 512 are zeros with noise 56 of 64; the control bytes make it a little more */
+	for (unsigned zeros = 0; zeros < 128; zeros += 8) {
+		autobuf struct buf *data = pattern_buf(4096, 3);
+		struct zio_write w = write_of(data, COMPRESS_ZLE, 1);
+		uint64_t want;
+
+		for (unsigned i = 0; i < 4096; i++)
+			data->data[i] |= 1;
+		memset(data->data, 0, zeros * 8);
+		want = (4096 - zeros * 8) * 65 / 64 + (zeros * 8 + 191) / 192; /* about */
+		assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+		reads_back(tp, &w.bp, data);
+		if (want > 3584 + 64)
+			assert_int_equal(bp_compress(&w.bp), COMPRESS_OFF);
+		else if (want < 3584 - 64)
+			assert_int_equal(bp_psize(&w.bp), ROUND_UP(want, 512));
+		else
+			assert_true(bp_psize(&w.bp) <= 3584 || bp_psize(&w.bp) == 4096);
+	}
+	tp_destroy(tp);
+}
+
+static void small_results_are_embedded_when_they_may_be(void **state)
+{
+	struct testpool *tp = pool(12);
+	autobuf struct buf *data = text_buf(128 << 10, 0), *small = text_buf(512, 0);
+	struct zio_write w;
+
+	memset(data->data, 0, data->size);
+	data->data[777] = 7;
+	for (unsigned i = 0; i < 2; i++) {
+		w = write_of(i ? small : data, COMPRESS_ZSTD, 2);
+		w.policy.embed = true;
+		assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+		assert_true(bp_is_embedded(&w.bp));
+		assert_int_equal(bp_birth(&w.bp), TXG);
+		assert_int_equal(bp_fill(&w.bp), 1);
+		reads_back(tp, &w.bp, i ? small : data);
+	}
+	assert_int_equal(tp_in_use(tp), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		w = write_of(data, COMPRESS_LZJB + 12, 1);
+		w.policy.embed = i > 0;
+		w.policy.level = i == 1;
+		w.policy.type = i == 2 ? TP_DNODE : i == 3 ? TP_OBJSET : TP_FILE;
+		assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+		assert_false(bp_is_embedded(&w.bp));
+		assert_int_equal(bp_psize(&w.bp), 4096);
+		reads_back(tp, &w.bp, data);
+	}
+	tp_destroy(tp);
+}
+
+static void late_passes_do_not_compress(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = text_buf(16384, 0);
+	struct zio_write w = write_of(data, COMPRESS_LZ4, 1);
+
+	w.flags = ZIO_WRITE_NO_COMPRESS;
+	w.policy.embed = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_int_equal(bp_compress(&w.bp), COMPRESS_OFF);
+	reads_back(tp, &w.bp, data);
+	tp_destroy(tp);
+}
+
+static void equal_blocks_are_not_written_again(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = text_buf(16384, 8), *other = text_buf(16384, 9);
+	struct zio_write w = write_of(data, COMPRESS_LZ4, 1);
+	unsigned writes;
+	struct bp first;
+
+	w.policy.checksum = CHECKSUM_SHA256;
+	w.policy.nopwrite = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	first = w.bp;
+	writes = atomic_load(&tp->device_writes);
+	w.txg++;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_memory_equal(&first, &w.bp, sizeof(first));
+	assert_int_equal(atomic_load(&tp->device_writes), writes);
+	for (unsigned i = 0; i < 6; i++) {
+		w.bp = first;
+		w.data = i == 0 ? other : data;
+		w.policy.copies = i == 1 ? 2 : 1;
+		w.policy.compress = i == 2 ? COMPRESS_OFF : i == 3 ? COMPRESS_LZJB : COMPRESS_LZ4;
+		w.policy.checksum = i == 4 ? CHECKSUM_SHA512 : CHECKSUM_SHA256;
+		w.policy.nopwrite = i != 5;
+		assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+		assert_false(bp_equal(&first, &w.bp));
+	}
+	w = write_of(data, COMPRESS_LZ4, 1); /* fletcher4 proves nothing */
+	w.policy.nopwrite = true;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	first = w.bp;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_false(bp_equal(&first, &w.bp));
+	tp_destroy(tp);
+}
+
+static void bad_requests_are_refused(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write good = write_of(data, COMPRESS_OFF, 1), w;
+
+	for (unsigned i = 0; i < 6; i++) {
+		w = good;
+		w.lsize = i == 0 ? 0 : i == 1 ? 1000 : i == 2 ? 16384 : 8192;
+		w.policy.copies = i == 3 ? 0 : i == 4 ? 4 : 1;
+		w.policy.dedup = i == 5;
+		assert_int_equal(zio_write_wait(&tp->zp, &w), i == 5 ? -ENOTSUP : -EINVAL);
+	}
+	w = good;
+	w.policy.checksum = CHECKSUM_SKEIN; /* no salt yet */
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EINVAL);
+	assert_int_equal(tp_in_use(tp), 0);
+	tp_destroy(tp);
+}
+
 /* --- failures --- */
 
 static bool keep_it(struct zio_pool *zp, const struct zbookmark *zb, int err)
@@ -309,6 +486,12 @@ int main(void)
 	    cmocka_unit_test(allocation_that_must_wait_is_left_to_others),
 	    cmocka_unit_test(the_other_byte_order_can_be_written),
 	    cmocka_unit_test(without_a_writer_nothing_is_written),
+	    cmocka_unit_test(every_algorithm_and_checksum_comes_back),
+	    cmocka_unit_test(an_eighth_must_be_saved),
+	    cmocka_unit_test(small_results_are_embedded_when_they_may_be),
+	    cmocka_unit_test(late_passes_do_not_compress),
+	    cmocka_unit_test(equal_blocks_are_not_written_again),
+	    cmocka_unit_test(bad_requests_are_refused),
 	    cmocka_unit_test(a_failed_device_write_goes_elsewhere),
 	    cmocka_unit_test(without_a_judge_a_failed_write_leaves_nothing_behind),
 	    cmocka_unit_test(a_suspended_write_goes_on_when_resumed),
