@@ -1,18 +1,8 @@
 /* Reading intent-log chains. See zil/zil.h; sections are those of chapter 07. */
-#include "zil/zil.h"
+#include "zil/zil_impl.h"
 #include "zio/zio_crypt.h"
 
-#define CHAIN_BYTES   184
-#define CHAIN_NEXT    8
-#define CHAIN_NUSED   136
-#define CHAIN_MAGIC   144
-#define MAGIC         UINT64_C(0x0210da7ab10c7a11)
-#define RECORD_HEAD   32
-#define RECORD_BP     64
-#define CLONE_BPS     72
-#define TXTYPE_CI     (UINT64_C(1) << 63)
-#define TYPE_ZIL      9
-#define VERIFIER_WORD 12 /* of the pointer: chain guid (2 words), object set, sequence */
+#define TXTYPE_CI (UINT64_C(1) << 63)
 
 static const struct {
 	const char *name;
@@ -56,14 +46,14 @@ static int log_pointer_check(const struct bp *bp)
 {
 	enum checksum c = bp_checksum(bp);
 
-	if (bp_check(bp) || bp_is_embedded(bp) || bp_type(bp) != TYPE_ZIL || bp_level(bp) != 0 || bp_is_gang(bp) ||
-	    bp_compress(bp) != COMPRESS_OFF || bp_lsize(bp) != bp_psize(bp) ||
+	if (bp_check(bp) || bp_is_embedded(bp) || bp_type(bp) != DMU_OT_INTENT_LOG || bp_level(bp) != 0 ||
+	    bp_is_gang(bp) || bp_compress(bp) != COMPRESS_OFF || bp_lsize(bp) != bp_psize(bp) ||
 	    (c != CHECKSUM_ZILOG && c != CHECKSUM_ZILOG2))
 		return -EINVAL;
 	return 0;
 }
 
-int zil_header_decode(const uint8_t phys[192], bool swap, struct zil_header *out)
+int zil_header_decode(const uint8_t phys[ZIL_HEADER_SIZE], bool swap, struct zil_header *out)
 {
 	out->claim_txg = load64(phys, swap);
 	out->replay_seq = load64(phys + 8, swap);
@@ -74,20 +64,31 @@ int zil_header_decode(const uint8_t phys[192], bool swap, struct zil_header *out
 	return bp_is_hole(&out->log) ? 0 : log_pointer_check(&out->log);
 }
 
+void zil_header_encode(const struct zil_header *zh, uint8_t phys[ZIL_HEADER_SIZE])
+{
+	memset(phys, 0, ZIL_HEADER_SIZE);
+	store_host64(phys, zh->claim_txg);
+	store_host64(phys + 8, zh->replay_seq);
+	memcpy(phys + 16, &zh->log, sizeof(zh->log));
+	store_host64(phys + 144, zh->claim_blk_seq);
+	store_host64(phys + 152, zh->flags);
+	store_host64(phys + 160, zh->claim_lr_seq);
+}
+
 /* --- one block --- */
 
 struct log_block {
-	const uint8_t *chain;         /* CHAIN_BYTES */
+	const uint8_t *chain;         /* ZIL_CHAIN_BYTES */
 	const uint8_t *rec, *rec_end; /* records */
 	bool swap;
 };
 
 static bool magic_at(const uint8_t *chain, bool *swap)
 {
-	uint64_t m = load_host64(chain + CHAIN_MAGIC);
+	uint64_t m = load_host64(chain + ZIL_CHAIN_MAGIC);
 
-	*swap = m != MAGIC;
-	return m == MAGIC || m == __builtin_bswap64(MAGIC);
+	*swap = m != ZIL_MAGIC;
+	return m == ZIL_MAGIC || m == __builtin_bswap64(ZIL_MAGIC);
 }
 
 /* Find chain structure and records (9.4). */
@@ -95,14 +96,14 @@ static int log_block_parse(const uint8_t *data, size_t size, bool old_form, stru
 {
 	uint64_t nused;
 
-	if (size < CHAIN_BYTES)
+	if (size < ZIL_CHAIN_BYTES)
 		return -EINVAL;
-	b->chain = old_form ? data + size - CHAIN_BYTES : data;
+	b->chain = old_form ? data + size - ZIL_CHAIN_BYTES : data;
 	if (!magic_at(b->chain, &b->swap))
 		return -EINVAL;
-	nused = load64(b->chain + CHAIN_NUSED, b->swap);
-	b->rec = old_form ? data : data + CHAIN_BYTES;
-	if (old_form ? nused > size - CHAIN_BYTES : nused < CHAIN_BYTES || nused > size)
+	nused = load64(b->chain + ZIL_CHAIN_NUSED, b->swap);
+	b->rec = old_form ? data : data + ZIL_CHAIN_BYTES;
+	if (old_form ? nused > size - ZIL_CHAIN_BYTES : nused < ZIL_CHAIN_BYTES || nused > size)
 		return -EINVAL;
 	b->rec_end = data + nused;
 	return 0;
@@ -111,7 +112,7 @@ static int log_block_parse(const uint8_t *data, size_t size, bool old_form, stru
 /* What is made of u64s and block pointers in host order, in place. */
 static void record_swap(uint8_t *r, uint64_t txtype, size_t len)
 {
-	size_t fixed = txtype < TX_TYPES ? record_table[txtype].fixed : RECORD_HEAD;
+	size_t fixed = txtype < TX_TYPES ? record_table[txtype].fixed : ZIL_RECORD_HEAD;
 
 	if (txtype == TX_CLONE_RANGE)
 		fixed = len;
@@ -160,9 +161,9 @@ static int log_block_walk(const struct log_block *b, struct record_walk *w)
 
 	for (const uint8_t *r = b->rec; r < b->rec_end && !err && !w->stopped;) {
 		size_t rest = (size_t)(b->rec_end - r);
-		uint64_t len = rest < RECORD_HEAD ? 0 : load64(r + 8, b->swap);
+		uint64_t len = rest < ZIL_RECORD_HEAD ? 0 : load64(r + 8, b->swap);
 
-		if (len < RECORD_HEAD || len > rest)
+		if (len < ZIL_RECORD_HEAD || len > rest)
 			return -EINVAL;
 		err = record_tell(w, r, len, load64(r, b->swap), b->swap);
 		r += len;
@@ -193,7 +194,7 @@ struct chain_walk {
 
 static uint64_t pointer_seq(const struct bp *bp)
 {
-	return bp->w[VERIFIER_WORD + 3];
+	return bp->w[ZIL_VERIFIER + 3];
 }
 
 /* The stored bytes, decrypted where there is a key. The checksum and the MAC fail apart: the first ends a log. */
@@ -217,8 +218,8 @@ static int log_block_read(struct chain_walk *c, const struct bp *bp, struct buf 
 /* The pointer behind; a hole when the chain ends here. */
 static void chain_next(const struct log_block *b, const struct bp *bp, struct bp *next)
 {
-	bp_decode(next, b->chain + CHAIN_NEXT, b->swap);
-	if (memcmp(&next->w[VERIFIER_WORD], &bp->w[VERIFIER_WORD], 3 * sizeof(bp->w[0])) != 0 ||
+	bp_decode(next, b->chain + ZIL_CHAIN_NEXT, b->swap);
+	if (memcmp(&next->w[ZIL_VERIFIER], &bp->w[ZIL_VERIFIER], 3 * sizeof(bp->w[0])) != 0 ||
 	    pointer_seq(next) != pointer_seq(bp) + 1 || log_pointer_check(next))
 		memset(next, 0, sizeof(*next));
 }

@@ -17,8 +17,10 @@ struct zil_header {
 };
 #define ZIL_REPLAY_NEEDED      1u /* of the flags */
 #define ZIL_CLAIM_LR_SEQ_VALID 2u
+#define ZIL_HEADER_SIZE        192u
 /* -EINVAL: the pointer of the first block is damaged. */
-int zil_header_decode(const uint8_t phys[192], bool swap, struct zil_header *out);
+int zil_header_decode(const uint8_t phys[ZIL_HEADER_SIZE], bool swap, struct zil_header *out);
+void zil_header_encode(const struct zil_header *zh, uint8_t phys[ZIL_HEADER_SIZE]); /* host order */
 
 enum zil_txtype {
 	TX_COMMIT = 0,
@@ -58,6 +60,15 @@ struct zil_record {
 	bool sealed; /* encrypted and no key: only head and block pointers can be used */
 	bool swapped;
 };
+#define ZIL_RECORD_HEAD 32u /* type, length, group, sequence; what the record says follows */
+#define ZIL_WRITE_BP    64u /* of TX_WRITE: the pointer to the data */
+#define ZIL_WRITE_FIXED                                                                                                \
+	192u /* of TX_WRITE: what comes before data in the record; a record so short has the pointer                   \
+	      */
+static inline uint64_t zil_record_u64(const struct zil_record *r, size_t at)
+{
+	return at + 8 <= r->reclen ? load_host64(r->data + at) : 0;
+}
 /*
  * The chain of an object set, in order; each callback may be NULL and stops the walk by a non-zero return, which is
  * returned. `block` is told every log block's pointer, the allocated but unwritten tail too; seq is the block's
@@ -74,70 +85,103 @@ int zil_block_each(const uint8_t *data, size_t size, bool swap, int (*record)(vo
 /* =================================== writing ===================================
  *
  * One struct zil per data set that is open for writing. Operations append records (itx) inside their transaction;
- * zil_commit makes what was appended so far safe, together with everybody who waits: records go into the open log
- * block, it is written when the one before it was issued and nobody adds more, then the devices are flushed once for
- * all that wait. Log blocks are written by a small state machine driven by completions; no thread waits for a device.
+ * zil_commit makes what was appended so far safe, together with everybody who waits. Who finds the log idle has its
+ * records put into log blocks at once, on its own stack; who comes while a batch of records is being written gathers in
+ * the next one, so that under load one write and one flush serve all who wait. A batch goes through these steps, each
+ * driven by the completion of the one before; no thread waits for a device:
  *
- * Failures (no space, a device): whoever waits is answered once the groups of its records are on the devices instead.
+ *	the data of INDIRECT records are written to their places (from the moment of the commit on)
+ *	-> records are placed in blocks, each of which names the block that follows -> the blocks are written
+ *	-> every device that took any of it is flushed, once -> the waiters are told
  *
- * Locks: one mutex per log; no callback is called with it held.
+ * The group in which following blocks are allocated is not synced before the batch is on the devices (9.6).
+ *
+ * Failures (no space, a device): whoever waits is answered once the groups of its records are on the devices instead;
+ * the chain is given up with the group in whose time it broke, and a new one started.
+ *
+ * Locks: one mutex per log; it comes before those of txg.h, and no callback is called with it held. A batch's list of
+ * records belongs to whoever drives the batch.
  */
 enum zil_write_kind { ZIL_COPIED, ZIL_INDIRECT };
 
 struct itx {
 	struct list_node node;
-	uint64_t txg, seq;
-	uint64_t object; /* whose record it is, for asynchronous ones */
-	bool async;      /* ordered per object only (9.8) */
-	uint32_t reclen; /* multiple of 8; COPIED data included */
-	/* INDIRECT: the block whose place goes into the record when it is committed (bp at the record's end) */
-	struct dnode *dn; /* held */
+	uint64_t txg;
+	uint64_t object;  /* whose record it is, for asynchronous ones */
+	bool async;       /* ordered per object only (9.8) */
+	bool drop;        /* zil's own: not to be placed any more */
+	uint32_t reclen;  /* multiple of 8; COPIED data included */
+	uint32_t charged; /* bytes of `data` that nobody else keeps in memory: they count as dirty data */
+	/* INDIRECT: the block whose place goes into the record when it is committed */
+	struct dnode *dn; /* held; NULL: not of that kind */
 	uint64_t blkid;
-	struct buf
-	    *data; /* COPIED: bytes behind the record's fixed part, [data_off, + data_len) of it; held, may be NULL */
+	/* COPIED: data_len bytes from data_off on follow the record's fixed part; held, not changed any more; NULL: the
+	 * record is whole in itself */
+	struct buf *data;
 	uint32_t data_off, data_len;
 	/* the record: txtype and fields of 9.14; txg, seq and reclen are filled in */
 	uint8_t record[];
 };
+/* record_size: the part in memory; filled with zeros but for the type. */
 struct itx *itx_create(uint64_t txtype, size_t record_size);
+/* TX_WRITE of len bytes at `offset` of the object. Copied: the bytes are `data` from `off` on, of which it takes a
+ * reference. Indirect: the bytes lie in block blkid of dn, of which it takes a reference. */
+struct itx *itx_create_write(uint64_t object, uint64_t offset, uint64_t len);
+void itx_set_data(struct itx *itx, struct buf *data, uint32_t off);
+void itx_set_indirect(struct itx *itx, struct dnode *dn, uint64_t blkid);
 void itx_destroy(struct itx *itx);
 
-/* Data set open for writing; the header must have been claimed and replayed or be empty. */
-int zil_open(struct objset *os, struct zil **out, struct err *e);
-/* Commits, waits for the group, leaves a clean log. Blocking. */
-void zil_close(struct zil *zil);
-/* Largest data that one COPIED write record should hold, and which kind a write of len bytes is to be (06, section 9).
+/*
+ * Data set open for writing. A log that was claimed and needs no replay is emptied; one that does is replayed by
+ * zil_replay, before anything is appended. Sets os->zil. Blocking. The pool's log blocks are of the old form in pools
+ * below version 23.
  */
+int zil_open(struct objset *os, struct zil **out, struct err *e);
+/* Waits for the groups of all records, leaves a clean log: one empty block. Nobody appends or commits any more.
+ * Blocking. */
+void zil_close(struct zil *zil);
+/* How a write of len bytes, all of it in blocks of `blocksize`, is to be logged (06, section 9). sync: it is committed
+ * at once. */
 enum zil_write_kind zil_write_kind(const struct zil *zil, uint64_t len, uint32_t blocksize, bool sync);
-/* Takes the itx. Inside the transaction whose change it describes. */
+/* Takes the itx. Inside the transaction whose change it describes. Data that do not fit one record are split. */
 void zil_append(struct zil *zil, struct itx *itx, struct tx *tx);
-/* Nothing is logged with sync=disabled; done is then called at once. object 0: everything. done: any thread, does not
- * block; err 0 always means safe. */
+/* Nothing is logged with sync=disabled; done is then called at once. object 0: everything. done: any thread, also the
+ * caller's, does not block; err 0 always means safe; -EIO: the pool is lost or suspended (failmode=continue). */
 struct zil_commit {
 	uint64_t object;
 	void (*done)(struct zil_commit *c, int err);
 	void *arg;
-	struct list_node node;
-	uint64_t seq, txg; /* zil's own */
+	struct list_node node; /* zil's own */
+	int err;
 };
 void zil_commit(struct zil *zil, struct zil_commit *c);
 int zil_commit_wait(struct zil *zil, uint64_t object);
 
-/* In the sync of the data set, before its header is written: trims the chain, stores the header (9.11). */
+/* In the sync of the data set, before its header is written: trims the chain, stores the header (9.11). Sync thread;
+ * may read log blocks. Nothing is done for sets without an open log. */
 void zil_sync(struct objset *os, struct tx *tx);
 /* The group is on the devices: its itxs are dropped. */
 void zil_sync_done(struct objset *os, uint64_t txg);
 
-/* Import (9.9): walk without a change: -EIO and such when a chain cannot be read for another reason than its end. */
+/* Import (9.9): walk without a change: -EIO and such when a chain cannot be read for another reason than its end. Also
+ * -ENOTSUP: there are records that cannot be claimed (block clones). */
 int zil_check(struct objset *os);
-/* Syncing context of the first group: claims; *max_birth grows to the highest birth seen. */
+/* Syncing context of the first group: claims; *max_birth grows to the highest birth seen. The set may be open without
+ * its key. */
 int zil_claim(struct objset *os, uint64_t first_txg, struct tx *tx, uint64_t *max_birth);
-/* Forget a log (missing log device by -m, rewind): frees what is allocated, zeroes the header. Syncing context. */
+/* Forget a log (missing log device by -m, rewind; a set that is destroyed or rolled back): frees what is allocated,
+ * zeroes the header. Syncing context. */
 void zil_discard(struct objset *os, struct tx *tx);
-/* 9.10: applies the records that are needed through `apply` (0, or an error that stops), each in transactions that note
- * the sequence by zil_replayed; then destroys the log and waits for it. Blocking. */
+/*
+ * 9.10: applies the records that are needed through `apply` (0, or an error that stops), each in transactions that note
+ * the sequence by zil_replayed; then destroys the log and waits for it. Nothing to do: 0. Blocking. After an error the
+ * log is kept as it is, for the next try.
+ */
 int zil_replay(struct zil *zil, int (*apply)(void *arg, const struct zil_record *r), void *arg, struct err *e);
+/* Inside the transaction. */
 void zil_replayed(struct zil *zil, struct tx *tx);
 bool zil_needs_replay(const struct objset *os);
+/* The block a TX_WRITE record points to; zeros for a hole. Blocking. */
+int zil_write_block(struct objset *os, const struct zil_record *r, struct buf **out);
 
 #endif

@@ -42,6 +42,8 @@ struct tp_extent {
 struct testpool {
 	struct vdev *root;
 	struct disk *disk[TP_TOPS];
+	struct disk *(*lower)(void *arg, unsigned i); /* disks of TP_SIZE under the pool; NULL: in memory */
+	void *lower_arg;
 	uint64_t next[TP_TOPS]; /* allocation */
 	struct zio_pool zp;
 	struct dmu_pool dp;
@@ -89,7 +91,10 @@ static inline int tp_open(void *arg, struct vdev *leaf, struct disk **d, struct 
 	struct testpool *tp = arg;
 	struct faultdisk_hooks hooks = {tp_before, tp_after, tp};
 
-	*d = tp->disk[leaf->guid - 100] = faultdisk_create(memdisk_create("memory", TP_SIZE), &hooks);
+	unsigned i = (unsigned)leaf->guid - 100;
+	struct disk *lower = tp->lower ? tp->lower(tp->lower_arg, i) : memdisk_create("memory", TP_SIZE);
+
+	*d = tp->disk[i] = faultdisk_create(lower, &hooks);
 	return 0;
 }
 
@@ -205,7 +210,8 @@ static inline void tp_set_writable(struct testpool *tp)
 	zio_writer_create(&tp->zp);
 }
 
-static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
+static inline struct testpool *tp_create_over(unsigned ashift, uint64_t arc_bytes,
+					      struct disk *(*lower)(void *arg, unsigned i), void *lower_arg)
 {
 	struct testpool *tp = xcalloc(1, sizeof(*tp));
 	autonv struct nvlist *root = nvlist_create();
@@ -229,6 +235,8 @@ static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
 		nvlist_destroy(top[i]);
 	if (vdev_tree_create(root, &tp->root, &e))
 		fail_msg("%s", e.text);
+	tp->lower = lower;
+	tp->lower_arg = lower_arg;
 	vdev_tree_open(tp->root, tp_open, tp);
 	pthread_mutex_init(&tp->lock, NULL);
 	tp->copies = 1;
@@ -239,6 +247,11 @@ static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
 	tp->dp.zp = &tp->zp;
 	tp->dp.arc = arc_create(arc_bytes);
 	return tp;
+}
+
+static inline struct testpool *tp_create(unsigned ashift, uint64_t arc_bytes)
+{
+	return tp_create_over(ashift, arc_bytes, NULL, NULL);
 }
 
 static inline void tp_destroy(struct testpool *tp)
