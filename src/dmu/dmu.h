@@ -56,7 +56,7 @@ struct objset_ops {
 	/* tx_begin in this set: quota, reservation, space. tx->bytes and flags are asked; sets tx->reserved. */
 	int (*reserve)(struct objset *os, struct tx *tx);
 	void (*unreserve)(struct objset *os, struct tx *tx); /* tx_end */
-	/* First change in this group: the set is to be synced with it. */
+	/* First change in this group: the set is to be synced with it. Once per group, until objset_sync_done. */
 	void (*dirtied)(struct objset *os, uint64_t txg);
 	/* A block came to be in this set, or is no longer referenced by it (03, 2.4, 2.5): accounts, frees or puts on
 	 * the deadlist. Syncing context, from completions of writes too; returns the bytes that dnode.used changes by.
@@ -65,6 +65,8 @@ struct objset_ops {
 	uint64_t (*kill)(struct objset *os, const struct bp *bp, struct tx *tx);
 	/* Last say on how a block is written: dedup, encryption, nop-write, class. May be NULL. */
 	void (*policy)(struct objset *os, const struct dnode *dn, unsigned level, struct zio_policy *p);
+	/* The set has in group txg what needs this feature of data sets (03, 1.6; its guid). May be NULL. */
+	void (*uses)(struct objset *os, const char *feature, uint64_t txg);
 	/* Owner of an object by its bonus (07, 6): -ENOENT: not counted. NULL: nothing is counted. */
 	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
 		     uint64_t *gid, uint64_t *project);
@@ -92,7 +94,10 @@ struct dnode {
 	struct dnode *cache_next; /* the objset's dnode cache: hash chain, place in its list */
 	struct list_node cache_node;
 	pthread_mutex_t lock;      /* in sets that are written: guards every field above but os and object */
-	struct dnode_dirty *dirty; /* dmu's own: dbufs and changes not yet synced; NULL: clean */
+	struct dnode_dirty *dirty; /* dmu's own: dbufs and changes not yet synced; NULL: never was dirty */
+	uint8_t *own_bonus;        /* bonus, once it was changed: has room to grow; else NULL */
+	uint64_t tree_maxblkid;    /* of what is synced */
+	uint64_t tree_seq;         /* counts what the sync made of the tree */
 };
 
 struct objset {
@@ -118,8 +123,8 @@ struct objset {
 	const struct objset_ops *ops;
 	void *ops_arg; /* the floor above: the dsl_dataset, the spa */
 	struct objset_props props;
-	struct objset_dirty *dirty; /* dmu's own: dirty dnodes per group, object allocation */
-	struct zil *zil;            /* made by zil_open */
+	struct objset_unsynced *dirty; /* dmu's own: dirty dnodes per group, object numbers */
+	struct zil *zil;               /* made by zil_open */
 };
 
 /* `key` NULL for an encrypted set: opens raw; only plain metadata (dnode fields, not bonus) can be used. */
@@ -221,9 +226,9 @@ struct dmu_object {
 };
 /* An object number nobody uses (02, 6.5). May wait for dnode blocks. */
 int dmu_object_alloc(struct objset *os, const struct dmu_object *spec, struct tx *tx, uint64_t *object);
-/* That very number: -EEXIST. */
+/* That very number: -EEXIST. May wait for its dnode block. */
 int dmu_object_claim(struct objset *os, uint64_t object, const struct dmu_object *spec, struct tx *tx);
-/* All blocks, bonus and slots, with this group. -ENOENT. */
+/* All blocks, bonus and slots, with this group. -ENOENT. May wait for its dnode block, when nobody holds the object. */
 int dmu_object_free(struct objset *os, uint64_t object, struct tx *tx);
 /* While it has at most one block: -ENOTSUP after that. */
 int dmu_object_set_blocksize(struct dnode *dn, uint32_t blocksize, unsigned indblkshift, struct tx *tx);
@@ -239,6 +244,9 @@ int dmu_write_block(struct dnode *dn, uint64_t blkid, struct buf *buf, struct tx
 int dmu_free_range(struct dnode *dn, uint64_t offset, uint64_t len, struct tx *tx);
 /* A block as it will be after the changes so far, shared and immutable. Waits for devices. -ENOENT: a hole. */
 int dmu_block_get(struct dnode *dn, uint64_t blkid, struct buf **out);
+/* Is the block in the other byte order? Unsynced contents never are: a block of the other order is turned (02, 11) when
+ * it is changed in parts, and so is a bonus. Waits for devices. */
+int dmu_block_is_swapped(struct dnode *dn, uint64_t blkid, bool *swapped);
 
 /* Bytes of the bonus buffer, at any time; -EINVAL beyond its end. */
 int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len);
@@ -270,6 +278,8 @@ void objset_set_writable(struct objset *os, const struct objset_ops *ops, void *
 int objset_create(struct dmu_pool *dp, uint64_t id, enum objset_type type, const struct objset_ops *ops, void *ops_arg,
 		  struct crypt_key *key, struct tx *tx, struct objset **out);
 bool objset_is_dirty(struct objset *os, uint64_t txg);
+/* The header is written with this group, even if no object changes. */
+void objset_dirty(struct objset *os, struct tx *tx);
 /*
  * Writes all that is dirty in tx->txg: data, indirect blocks, dnodes, the header; waits; os->rootbp is the new root.
  * Again and again in one group as long as it is dirty (the MOS; a data set after its user accounting). The sync thread,

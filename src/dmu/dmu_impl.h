@@ -18,6 +18,16 @@ struct waiter;
 void dnode_destroy(struct dnode *dn);
 struct dnode_cache *dnode_cache_create(void);
 void dnode_cache_destroy(struct dnode_cache *c);
+/* A dnode that nothing is on the device of: a free slot (type 0), to be filled by a change. */
+struct dnode *dnode_create_free(struct objset *os, uint64_t object, unsigned slots, unsigned nblkptr,
+				unsigned indblkshift);
+/* The live dnode of an object, if there is one, be it of a freed object; one reference. */
+struct dnode *dnode_cache_get(struct dnode_cache *c, uint64_t object);
+/* Makes dn the live dnode; returns it, or the one that is there already, in whose favour dn is released. `synced` as it
+ * was when dn was read from the tree: NULL when the tree has changed since. */
+struct dnode *dnode_cache_put(struct dnode_cache *c, struct dnode *dn, uint64_t synced);
+/* It is live no more: its object is gone. */
+void dnode_cache_remove(struct dnode_cache *c, struct dnode *dn);
 /* First slot at or after `slot` of a dnode block at which a dnode starts, or -1; the block is walked from its start, as
  * interior slots hold bonus bytes. */
 int dnode_block_next(const uint8_t *data, size_t size, unsigned slot);
@@ -30,6 +40,15 @@ int dnode_decode_os(struct objset *os, uint64_t object, const uint8_t *phys, siz
 static inline unsigned dnode_epb_shift(const struct dnode *dn)
 {
 	return dn->indblkshift - 7u;
+}
+/* Single fields, as they are now. */
+static inline uint64_t dnode_maxblkid(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->maxblkid, __ATOMIC_RELAXED);
+}
+static inline uint32_t dnode_blocksize(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->datablksz, __ATOMIC_RELAXED);
 }
 /* a >> b for any b. */
 static inline uint64_t shift_down(uint64_t a, unsigned b)
@@ -45,8 +64,18 @@ unsigned dmu_arc_flags(const struct dnode *dn, const struct bp *bp);
  * (hole_level says which level's pointer was the hole), or the pointer. `indirect` holds the block that bp was found
  * in, NULL when bp comes from the dnode or from a hole above; dmu_walk_end releases it.
  */
+/* The tree of a dnode as it was at one moment. */
+struct dnode_tree {
+	uint64_t seq, maxblkid;
+	uint32_t datablksz;
+	uint8_t nlevels, nblkptr, epb_shift;
+	struct bp blkptr[3];
+};
+void dnode_tree_get(struct dnode *dn, struct dnode_tree *t);
+
 struct dmu_walk {
 	struct arc_read ar;
+	struct dnode_tree tree;
 	struct dnode *dn;
 	unsigned level;
 	uint64_t blkid;
@@ -72,6 +101,9 @@ void dmu_walk_pointer(const struct dmu_walk *w, uint64_t i, struct bp *bp);
 /* The next block at or after *blkid (at level 0) that is a hole or not; -ESRCH: none up to maxblkid. On a read error
  * *fail_level is the level that could not be read and *blkid the first block beneath. */
 int dmu_next_block(struct dnode *dn, uint64_t *blkid, bool hole, unsigned *fail_level);
+
+/* Turns contents of a type to the other byte order (02, section 11). */
+void dmu_swap_contents(unsigned type, uint8_t *p, size_t size);
 
 /* --- read-ahead (prefetch.c) --- */
 

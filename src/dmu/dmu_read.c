@@ -1,6 +1,6 @@
 /* Block trees: finding pointers, reading data (02, 6.3). */
 #include "base/sync.h"
-#include "dmu/dmu_impl.h"
+#include "dmu/dbuf.h"
 
 #define DMU_READ_MAX (UINT64_C(64) << 20)
 #define WALK_BEYOND  64u /* hole_level of what lies behind all pointers */
@@ -20,11 +20,33 @@ unsigned dmu_arc_flags(const struct dnode *dn, const struct bp *bp)
 
 /* --- walking down --- */
 
+static void tree_copy(const struct dnode *dn, struct dnode_tree *t)
+{
+	t->seq = dn->tree_seq;
+	t->maxblkid = dn->tree_maxblkid;
+	t->datablksz = dn->datablksz;
+	t->nlevels = dn->nlevels;
+	t->nblkptr = dn->nblkptr;
+	t->epb_shift = dn->indblkshift - 7;
+	for (unsigned i = 0; i < dn->nblkptr; i++)
+		t->blkptr[i] = dn->blkptr[i];
+}
+
+void dnode_tree_get(struct dnode *dn, struct dnode_tree *t)
+{
+	if (!dn->os || !dn->os->ops) {
+		tree_copy(dn, t);
+		return;
+	}
+	SCOPED_LOCK(&dn->lock);
+	tree_copy(dn, t);
+}
+
 /* What a pointer below a hole is: a hole of the same birth (1.2). */
 static void bp_make_implied_hole(struct dmu_walk *w)
 {
 	uint64_t birth = bp_birth(&w->bp), type = bp_type(&w->bp);
-	uint64_t size = w->level == 0 ? w->dn->datablksz : UINT64_C(1) << w->dn->indblkshift;
+	uint64_t size = w->level == 0 ? w->tree.datablksz : UINT64_C(128) << w->tree.epb_shift;
 
 	memset(&w->bp, 0, sizeof(w->bp));
 	if (birth == 0)
@@ -38,10 +60,10 @@ static void walk_step(struct dmu_walk *w);
 static void walk_indirect_done(struct arc_read *ar, int err, struct buf *buf)
 {
 	struct dmu_walk *w = ar->arg;
-	unsigned shift = dnode_epb_shift(w->dn);
+	unsigned shift = w->tree.epb_shift;
 	uint64_t index;
 
-	if (!err && buf->size != UINT64_C(1) << w->dn->indblkshift) {
+	if (!err && buf->size != UINT64_C(128) << shift) {
 		buf_release(buf);
 		err = -EINVAL;
 	}
@@ -83,7 +105,7 @@ static void walk_step(struct dmu_walk *w)
 	w->ar = (struct arc_read){
 	    .zp = os->dp->zp,
 	    .bp = w->bp,
-	    .zb = {os->id, w->dn->object, w->at, shift_down(w->blkid, (w->at - w->level) * dnode_epb_shift(w->dn))},
+	    .zb = {os->id, w->dn->object, w->at, shift_down(w->blkid, (w->at - w->level) * w->tree.epb_shift)},
 	    .key = os->key,
 	    .flags = dmu_arc_flags(w->dn, &w->bp) | w->flags,
 	    .done = walk_indirect_done,
@@ -94,23 +116,24 @@ static void walk_step(struct dmu_walk *w)
 
 void dmu_walk_start(struct dmu_walk *w)
 {
-	const struct dnode *dn = w->dn;
+	const struct dnode_tree *t = &w->tree;
 	uint64_t index;
 
+	dnode_tree_get(w->dn, &w->tree);
 	w->indirect = NULL;
-	w->at = w->hole_level = dn->nlevels - 1u;
+	w->at = w->hole_level = t->nlevels - 1u;
 	memset(&w->bp, 0, sizeof(w->bp));
 	if (w->level > w->at) {
 		w->done(w, -EINVAL);
 		return;
 	}
-	index = w->at == w->level ? w->blkid : shift_down(w->blkid, (w->at - w->level) * dnode_epb_shift(dn));
-	if (index >= dn->nblkptr || (w->level == 0 && w->blkid > dn->maxblkid)) {
+	index = w->at == w->level ? w->blkid : shift_down(w->blkid, (w->at - w->level) * t->epb_shift);
+	if (index >= t->nblkptr || (w->level == 0 && w->blkid > t->maxblkid)) {
 		w->hole_level = WALK_BEYOND;
 		w->done(w, 0);
 		return;
 	}
-	w->bp = dn->blkptr[index];
+	w->bp = t->blkptr[index];
 	walk_step(w);
 }
 
@@ -138,14 +161,14 @@ int dmu_walk_wait(struct dmu_walk *w)
 
 uint64_t dmu_walk_span(const struct dmu_walk *w)
 {
-	const struct dnode *dn = w->dn;
-	unsigned shift = dn->nlevels > 1 ? dnode_epb_shift(dn) : 0;
+	const struct dnode_tree *t = &w->tree;
+	unsigned shift = t->nlevels > 1 ? t->epb_shift : 0;
 	uint64_t low;
 
 	if (w->hole_level == WALK_BEYOND)
 		return UINT64_MAX - w->blkid;
-	if (dn->nlevels - 1u == w->level)
-		return dn->nblkptr - w->blkid;
+	if (t->nlevels - 1u == w->level)
+		return t->nblkptr - w->blkid;
 	if (!w->indirect)
 		shift *= w->hole_level - w->level;
 	if (shift >= 63)
@@ -156,16 +179,16 @@ uint64_t dmu_walk_span(const struct dmu_walk *w)
 
 void dmu_walk_pointer(const struct dmu_walk *w, uint64_t i, struct bp *bp)
 {
-	const struct dnode *dn = w->dn;
+	const struct dnode_tree *t = &w->tree;
 	uint64_t mask;
 
-	if (w->hole_level != WALK_BEYOND && dn->nlevels - 1u == w->level) {
-		if (w->blkid + i < dn->nblkptr)
-			*bp = dn->blkptr[w->blkid + i];
+	if (w->hole_level != WALK_BEYOND && t->nlevels - 1u == w->level) {
+		if (w->blkid + i < t->nblkptr)
+			*bp = t->blkptr[w->blkid + i];
 		else
 			memset(bp, 0, sizeof(*bp));
 	} else if (w->indirect) {
-		mask = (UINT64_C(1) << dnode_epb_shift(dn)) - 1;
+		mask = (UINT64_C(1) << t->epb_shift) - 1;
 		bp_decode(bp, w->indirect->data + ((w->blkid + i) & mask) * BP_SIZE, w->swapped);
 	} else {
 		*bp = w->bp;
@@ -189,20 +212,22 @@ int dmu_block_pointer(struct dnode *dn, unsigned level, uint64_t blkid, struct b
 
 int dmu_spill_read(struct dnode *dn, struct buf **out)
 {
-	struct objset *os = dn->os;
-	struct zbookmark zb = {os->id, dn->object, 0, DMU_BLKID_SPILL};
+	struct dmu_fetch f = {.dn = dn, .blkid = DMU_BLKID_SPILL};
+	int err;
 
-	if (!dn->has_spill)
+	if (!__atomic_load_n(&dn->has_spill, __ATOMIC_RELAXED))
 		return -ENOENT;
-	return arc_read_wait(os->dp->arc, os->dp->zp, &dn->spill, &zb, os->key, dmu_arc_flags(dn, &dn->spill), out);
+	err = dmu_fetch_wait(&f, out);
+	return !err && !*out ? -ENOENT : err;
 }
 
 /* --- holes and data --- */
 
-int dmu_next_block(struct dnode *dn, uint64_t *blkid, bool hole, unsigned *fail_level)
+/* In the synced tree, up to block `last`. */
+static int tree_next_block(struct dnode *dn, uint64_t *blkid, uint64_t last, bool hole, unsigned *fail_level)
 {
 	*fail_level = 0;
-	while (*blkid <= dn->maxblkid) {
+	while (*blkid <= last) {
 		struct dmu_walk w = {.dn = dn, .blkid = *blkid};
 		int err = dmu_walk_wait(&w);
 		uint64_t span, i = 0;
@@ -213,7 +238,7 @@ int dmu_next_block(struct dnode *dn, uint64_t *blkid, bool hole, unsigned *fail_
 			dmu_walk_end(&w);
 			return err;
 		}
-		span = MIN(dmu_walk_span(&w) - 1, dn->maxblkid - *blkid) + 1;
+		span = MIN(dmu_walk_span(&w) - 1, last - *blkid) + 1;
 		if (!w.indirect && w.hole_level > 0)
 			i = hole ? 0 : span;
 		else
@@ -227,22 +252,87 @@ int dmu_next_block(struct dnode *dn, uint64_t *blkid, bool hole, unsigned *fail_
 			*blkid += i;
 			return 0;
 		}
-		if (span > dn->maxblkid - *blkid)
+		if (span > last - *blkid)
 			break;
 		*blkid += span;
 	}
 	return -ESRCH;
 }
 
+/* Blocks that are dirty and ranges that were freed lie over the tree. */
+static int overlay_next_data(struct dnode *dn, uint64_t *blkid, uint64_t last, unsigned *fail_level)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(dn);
+	uint64_t dirty = *blkid, at = *blkid, start, end;
+	bool has_dirty = dbuf_next(dd, &dirty) && dirty <= last;
+	int err;
+
+	for (;;) {
+		err = tree_next_block(dn, &at, last, false, fail_level);
+		if (err || (has_dirty && dirty <= at) || !dbuf_next_freed(dd, at, &start, &end) || start != at)
+			break;
+		at = end;
+	}
+	if (has_dirty && (err == -ESRCH || dirty <= at)) {
+		*blkid = dirty;
+		return 0;
+	}
+	*blkid = at;
+	return err;
+}
+
+static int overlay_next_hole(struct dnode *dn, uint64_t *blkid, uint64_t last, unsigned *fail_level)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(dn);
+	uint64_t at = *blkid, tree, start, end;
+
+	for (; at <= last; at++) {
+		uint64_t dirty = at;
+		int err;
+
+		if (dbuf_next(dd, &dirty) && dirty == at)
+			continue;
+		tree = at;
+		err = tree_next_block(dn, &tree, last, true, fail_level);
+		if (err && err != -ESRCH) {
+			*blkid = tree;
+			return err;
+		}
+		if (err)
+			tree = UINT64_MAX;
+		if (dbuf_next_freed(dd, at, &start, &end))
+			tree = MIN(tree, start);
+		if (tree > last)
+			break;
+		at = dirty = tree;
+		if (dbuf_next(dd, &dirty) && dirty == at)
+			continue;
+		*blkid = at;
+		return 0;
+	}
+	return -ESRCH;
+}
+
+int dmu_next_block(struct dnode *dn, uint64_t *blkid, bool hole, unsigned *fail_level)
+{
+	uint64_t last = dnode_maxblkid(dn);
+
+	*fail_level = 0;
+	if (!dnode_has_overlay(dn))
+		return tree_next_block(dn, blkid, last, hole, fail_level);
+	return hole ? overlay_next_hole(dn, blkid, last, fail_level) : overlay_next_data(dn, blkid, last, fail_level);
+}
+
 int dmu_next_offset(struct dnode *dn, uint64_t *offset, bool hole)
 {
-	uint64_t blkid = *offset / dn->datablksz, from = blkid, start;
+	uint32_t size = dnode_blocksize(dn);
+	uint64_t blkid = *offset / size, from = blkid, start;
 	unsigned level;
 	int err = dmu_next_block(dn, &blkid, hole, &level);
 
 	if (err || blkid == from)
 		return err;
-	if (__builtin_mul_overflow(blkid, (uint64_t)dn->datablksz, &start))
+	if (__builtin_mul_overflow(blkid, (uint64_t)size, &start))
 		return -ESRCH;
 	*offset = start;
 	return 0;
@@ -256,7 +346,10 @@ struct read_block {
 	struct arc_read ar;
 	struct read_op *op;
 	struct dmu_slice *slice;
-	uint32_t skip; /* bytes of the block before the slice */
+	uint32_t skip;  /* bytes of the block before the slice */
+	bool settled;   /* the tree is not asked: unsynced contents tell */
+	uint64_t blkid; /* these two in sets that are written */
+	uint64_t tree_seq;
 };
 
 /* The blocks that one L1 block (or the dnode) points to. */
@@ -272,40 +365,59 @@ struct read_op {
 	atomic_int err;
 	uint64_t first, count; /* blocks */
 	uint64_t ngroups;
+	uint32_t blocksize;
+	uint8_t epb_shift;
+	bool is_indirect;
 	struct read_block *block;
 	struct read_group *group;
 	/* groups, blocks and slices follow */
 };
 
-static uint64_t group_blocks(const struct dnode *dn)
+/* A dnode's shape as one request sees it. */
+static void read_shape(struct dnode *dn, struct read_op *op, uint64_t *maxblkid)
 {
-	return dn->nlevels > 1 ? UINT64_C(1) << dnode_epb_shift(dn) : UINT64_MAX;
+	bool shared = dn->os->ops != NULL;
+
+	if (shared)
+		pthread_mutex_lock(&dn->lock);
+	op->blocksize = dn->datablksz;
+	op->epb_shift = dn->indblkshift - 7;
+	op->is_indirect = dn->nlevels > 1;
+	*maxblkid = dn->maxblkid;
+	if (shared)
+		pthread_mutex_unlock(&dn->lock);
+}
+
+static uint64_t group_blocks(const struct read_op *op)
+{
+	return op->is_indirect ? UINT64_C(1) << op->epb_shift : UINT64_MAX;
 }
 
 static struct read_op *read_op_create(struct dmu_read *r)
 {
-	const struct dnode *dn = r->dn;
-	uint64_t first = r->offset / dn->datablksz, last = (r->offset + r->length - 1) / dn->datablksz;
-	uint64_t count = 0, ngroups = 0, per = group_blocks(dn);
-	struct read_op *op;
-	bool tail = last > dn->maxblkid;
+	struct read_op shape = {.r = r}, *op;
+	uint64_t maxblkid, first, last, per;
+	bool tail;
 
-	if (first <= dn->maxblkid) {
-		count = MIN(last, dn->maxblkid) - first + 1;
-		ngroups = (first + count - 1) / per - first / per + 1;
+	read_shape(r->dn, &shape, &maxblkid);
+	first = r->offset / shape.blocksize;
+	last = (r->offset + r->length - 1) / shape.blocksize;
+	per = group_blocks(&shape);
+	tail = last > maxblkid;
+	if (first <= maxblkid) {
+		shape.count = MIN(last, maxblkid) - first + 1;
+		shape.ngroups = (first + shape.count - 1) / per - first / per + 1;
 	}
-	op = calloc(1, sizeof(*op) + ngroups * sizeof(*op->group) + count * sizeof(*op->block) +
-			   (count + tail) * sizeof(*r->slice));
+	op = calloc(1, sizeof(*op) + shape.ngroups * sizeof(*op->group) + shape.count * sizeof(*op->block) +
+			   (shape.count + tail) * sizeof(*r->slice));
 	if (!op)
 		return NULL;
-	op->r = r;
+	*op = shape;
 	op->first = first;
-	op->count = count;
-	op->ngroups = ngroups;
 	op->group = (struct read_group *)(op + 1);
-	op->block = (struct read_block *)(op->group + ngroups);
-	r->slice = (struct dmu_slice *)(op->block + count);
-	r->nslices = (unsigned)(count + tail);
+	op->block = (struct read_block *)(op->group + op->ngroups);
+	r->slice = (struct dmu_slice *)(op->block + op->count);
+	r->nslices = (unsigned)(op->count + tail);
 	r->priv = op;
 	return op;
 }
@@ -314,13 +426,14 @@ static struct read_op *read_op_create(struct dmu_read *r)
 static void read_cut(struct read_op *op)
 {
 	struct dmu_read *r = op->r;
-	uint64_t at = r->offset, left = r->length, bs = r->dn->datablksz;
+	uint64_t at = r->offset, left = r->length, bs = op->blocksize;
 
 	for (uint64_t i = 0; i < op->count; i++) {
 		struct read_block *b = &op->block[i];
 
 		b->op = op;
 		b->slice = &r->slice[i];
+		b->blkid = op->first + i;
 		b->skip = (uint32_t)(at % bs);
 		b->slice->len = (uint32_t)MIN(left, bs - b->skip);
 		at += b->slice->len;
@@ -345,24 +458,93 @@ static void read_block_failed(struct read_op *op, struct dmu_slice *s, int err)
 		atomic_store(&op->err, err);
 }
 
-static void read_block_done(struct arc_read *ar, int err, struct buf *buf)
+/* Takes the reference; buf NULL: a hole. */
+static void read_block_set(struct read_block *b, int err, struct buf *buf)
 {
-	struct read_block *b = ar->arg;
-
-	if (!err && buf->size < b->skip + b->slice->len) {
+	if (!err && buf && buf->size < b->skip + b->slice->len) {
 		buf_release(buf);
 		err = -EINVAL;
 	}
 	if (err) {
 		read_block_failed(b->op, b->slice, err);
-	} else {
+	} else if (buf) {
 		b->slice->buf = buf;
 		b->slice->data = buf->data + b->skip;
 	}
+}
+
+/* --- blocks that need more than a pointer from the tree --- */
+
+struct read_fetch {
+	struct dmu_fetch fetch;
+	struct read_block *block;
+};
+
+static void read_fetch_done(struct dmu_fetch *f, int err, struct buf *buf)
+{
+	struct read_fetch *rf = container_of(f, struct read_fetch, fetch);
+	struct read_block *b = rf->block;
+
+	free(rf);
+	read_block_set(b, err, buf);
 	read_put(b->op);
 }
 
-static void read_block_start(struct read_op *op, struct read_block *b, uint64_t blkid, const struct bp *bp)
+/* The caller has counted it as pending. */
+static void read_block_fetch(struct read_block *b)
+{
+	struct read_fetch *rf = xcalloc(1, sizeof(*rf));
+
+	rf->block = b;
+	rf->fetch.dn = b->op->r->dn;
+	rf->fetch.blkid = b->blkid;
+	rf->fetch.flags = b->op->r->flags & DMU_READ_NOCACHE ? ARC_NOCACHE : 0;
+	rf->fetch.done = read_fetch_done;
+	dmu_fetch_start(&rf->fetch);
+}
+
+static void read_overlay(struct read_op *op)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(op->r->dn);
+
+	for (uint64_t i = 0; i < op->count; i++) {
+		struct read_block *b = &op->block[i];
+		struct buf *buf = NULL;
+		struct bp bp;
+		enum dbuf_found found = dbuf_find(dd, b->blkid, &buf, &bp);
+
+		b->settled = found != DBUF_NONE;
+		if (found == DBUF_DATA) {
+			read_block_set(b, 0, buf);
+		} else if (found == DBUF_BELOW || found == DBUF_PARTS) {
+			atomic_fetch_add_explicit(&op->pending, 1, memory_order_relaxed);
+			read_block_fetch(b);
+		}
+	}
+}
+
+/* What a pointer led to may be gone when the tree has changed meanwhile. Without a checksum nobody would notice. */
+static bool read_is_doubtful(const struct read_block *b, int err)
+{
+	struct dnode *dn = b->op->r->dn;
+
+	return dn->os->ops && (err || bp_checksum(&b->ar.bp) == CHECKSUM_OFF) && dmu_tree_moved(dn, b->tree_seq);
+}
+
+static void read_block_done(struct arc_read *ar, int err, struct buf *buf)
+{
+	struct read_block *b = ar->arg;
+
+	if (read_is_doubtful(b, err)) {
+		buf_release(buf);
+		read_block_fetch(b);
+		return;
+	}
+	read_block_set(b, err, buf);
+	read_put(b->op);
+}
+
+static void read_block_start(struct read_op *op, struct read_block *b, const struct bp *bp)
 {
 	struct dnode *dn = op->r->dn;
 	struct objset *os = dn->os;
@@ -376,7 +558,7 @@ static void read_block_start(struct read_op *op, struct read_block *b, uint64_t 
 	b->ar = (struct arc_read){
 	    .zp = os->dp->zp,
 	    .bp = *bp,
-	    .zb = {os->id, dn->object, 0, blkid},
+	    .zb = {os->id, dn->object, 0, b->blkid},
 	    .key = os->key,
 	    .flags = dmu_arc_flags(dn, bp) | (op->r->flags & DMU_READ_NOCACHE ? ARC_NOCACHE : 0),
 	    .done = read_block_done,
@@ -392,24 +574,41 @@ static void read_group_ready(struct dmu_walk *w, int err)
 	struct read_group *g = container_of(w, struct read_group, walk);
 	struct read_op *op = g->op;
 	struct read_block *b = &op->block[w->blkid - op->first];
+	bool again = err && w->dn->os->ops && dmu_tree_moved(w->dn, w->tree.seq);
 
 	for (uint64_t i = 0; i < g->count; i++) {
 		struct bp bp;
 
+		if (b[i].settled)
+			continue;
+		b[i].tree_seq = w->tree.seq;
+		if (again || (!err && i >= dmu_walk_span(w))) {
+			atomic_fetch_add_explicit(&op->pending, 1, memory_order_relaxed);
+			read_block_fetch(&b[i]);
+			continue;
+		}
 		if (err) {
 			read_block_failed(op, b[i].slice, err);
 			continue;
 		}
 		dmu_walk_pointer(w, i, &bp);
-		read_block_start(op, &b[i], w->blkid + i, &bp);
+		read_block_start(op, &b[i], &bp);
 	}
 	dmu_walk_end(w);
 	read_put(op);
 }
 
+static bool group_is_settled(const struct read_op *op, const struct read_group *g, uint64_t at)
+{
+	for (uint64_t i = 0; i < g->count; i++)
+		if (!op->block[at - op->first + i].settled)
+			return false;
+	return true;
+}
+
 static void read_groups_start(struct read_op *op)
 {
-	uint64_t per = group_blocks(op->r->dn), at = op->first, left = op->count;
+	uint64_t per = group_blocks(op), at = op->first, left = op->count;
 
 	for (uint64_t i = 0; i < op->ngroups; i++) {
 		struct read_group *g = &op->group[i];
@@ -419,9 +618,12 @@ static void read_groups_start(struct read_op *op)
 		g->walk.dn = op->r->dn;
 		g->walk.blkid = at;
 		g->walk.done = read_group_ready;
+		if (group_is_settled(op, g, at))
+			read_put(op);
+		else
+			dmu_walk_start(&g->walk);
 		at += g->count;
 		left -= g->count;
-		dmu_walk_start(&g->walk);
 	}
 }
 
@@ -451,6 +653,8 @@ void dmu_read_submit(struct dmu_read *r)
 	if (op->count > 0 && !(r->flags & (DMU_READ_NOPREFETCH | DMU_READ_NOCACHE)))
 		dmu_prefetch_plan(r->dn, op->first, op->count, &plan);
 	atomic_store(&op->pending, (unsigned)op->ngroups + 1);
+	if (op->count > 0 && dnode_has_overlay(r->dn))
+		read_overlay(op);
 	read_groups_start(op);
 	read_put(op);
 	/* r may be gone by now: the plan holds what it needs. */
@@ -495,7 +699,7 @@ static int read_piece(struct dnode *dn, uint64_t offset, uint8_t *dst, size_t le
 
 int dmu_read(struct dnode *dn, uint64_t offset, void *dst, size_t len, unsigned flags)
 {
-	const size_t piece = MAX((size_t)4 << 20, 2 * (size_t)dn->datablksz);
+	const size_t piece = MAX((size_t)4 << 20, 2 * (size_t)dnode_blocksize(dn));
 	uint8_t *p = dst;
 	int err = 0;
 

@@ -1,7 +1,7 @@
 /* Dnodes: decoding, looking up, the cache of an object set (02, section 6). */
 #include "base/hash.h"
 #include "base/sync.h"
-#include "dmu/dmu_impl.h"
+#include "dmu/dbuf.h"
 
 #define DNODE_SLOTS_MAX     32u
 #define DNODE_FLAG_BYTES    0x01u
@@ -10,6 +10,7 @@
 #define DNODE_CACHE_SHARDS  8u
 #define DNODE_CACHE_BUCKETS 256u
 #define DNODE_CACHE_SHARD   512u /* dnodes kept in one shard */
+#define DNODE_CACHE_SCAN    8u   /* looked at for one that can go */
 
 /* --- decoding --- */
 
@@ -74,6 +75,8 @@ int dnode_decode(const uint8_t *phys, size_t avail, bool swap, struct dnode **ou
 		bp_decode(&dn->spill, phys + ((size_t)dn->slots << DNODE_SHIFT) - BP_SIZE, swap);
 	dn->bonus = (uint8_t *)(dn + 1);
 	memcpy(dn->bonus, phys + DNODE_CORE_SIZE + (size_t)dn->nblkptr * BP_SIZE, dn->bonuslen);
+	dn->tree_maxblkid = dn->maxblkid;
+	pthread_mutex_init(&dn->lock, NULL);
 	atomic_init(&dn->refs, 1);
 	*out = dn;
 	return 0;
@@ -93,6 +96,25 @@ int dnode_decode_os(struct objset *os, uint64_t object, const uint8_t *phys, siz
 		(*out)->bonuslen = 0;
 	}
 	return 0;
+}
+
+struct dnode *dnode_create_free(struct objset *os, uint64_t object, unsigned slots, unsigned nblkptr,
+				unsigned indblkshift)
+{
+	struct dnode *dn = xcalloc(1, sizeof(*dn));
+
+	dn->os = os;
+	dn->object = object;
+	dn->nlevels = 1;
+	dn->nblkptr = (uint8_t)nblkptr;
+	dn->indblkshift = (uint8_t)indblkshift;
+	dn->slots = (uint8_t)slots;
+	dn->flags = DNODE_FLAG_BYTES;
+	dn->datablksz = DNODE_SIZE;
+	dn->bonus = (uint8_t *)(dn + 1);
+	pthread_mutex_init(&dn->lock, NULL);
+	atomic_init(&dn->refs, 1);
+	return dn;
 }
 
 int dnode_block_next(const uint8_t *data, size_t size, unsigned slot)
@@ -118,6 +140,9 @@ struct dnode *dnode_ref(struct dnode *dn)
 void dnode_destroy(struct dnode *dn)
 {
 	dmu_prefetch_destroy(dn);
+	dnode_dirty_destroy(dn->dirty);
+	pthread_mutex_destroy(&dn->lock);
+	free(dn->own_bonus);
 	free(dn);
 }
 
@@ -183,7 +208,7 @@ static struct dnode *cache_find_locked(struct dnode_cache_shard *s, struct dnode
 	return chain ? dnode_ref(chain) : NULL;
 }
 
-static struct dnode *dnode_cache_get(struct dnode_cache *c, uint64_t object)
+struct dnode *dnode_cache_get(struct dnode_cache *c, uint64_t object)
 {
 	struct dnode_cache_shard *s;
 	struct dnode **slot = cache_slot(c, object, &s);
@@ -192,39 +217,72 @@ static struct dnode *dnode_cache_get(struct dnode_cache *c, uint64_t object)
 	return cache_find_locked(s, *slot, object);
 }
 
-static struct dnode *cache_remove_oldest_locked(struct dnode_cache *c, struct dnode_cache_shard *s)
+static void cache_unlink_locked(struct dnode_cache *c, struct dnode_cache_shard *s, struct dnode *dn)
 {
-	struct dnode *dn = container_of(list_last(&s->list), struct dnode, cache_node), **p;
 	struct dnode_cache_shard *same;
+	struct dnode **p;
 
 	for (p = cache_slot(c, dn->object, &same); *p != dn; p = &(*p)->cache_next)
 		;
 	*p = dn->cache_next;
 	list_remove(&s->list, &dn->cache_node);
+}
+
+/* In a set that is written what somebody holds or what is dirty (which holds it) must stay: there is one live dnode per
+ * object. The bound then is on the others. */
+static struct dnode *cache_remove_oldest_locked(struct dnode_cache *c, struct dnode_cache_shard *s)
+{
+	struct dnode *dn = container_of(list_last(&s->list), struct dnode, cache_node);
+
+	for (unsigned i = 0; dn->os->ops && atomic_load(&dn->refs) > 1; i++) {
+		list_remove(&s->list, &dn->cache_node);
+		list_prepend(&s->list, &dn->cache_node);
+		if (i == DNODE_CACHE_SCAN)
+			return NULL;
+		dn = container_of(list_last(&s->list), struct dnode, cache_node);
+	}
+	cache_unlink_locked(c, s, dn);
 	return dn;
 }
 
-/* Returns what is cached now: dn, or another thread's, in whose favour dn is released. */
-static struct dnode *dnode_cache_put(struct dnode_cache *c, struct dnode *dn)
+struct dnode *dnode_cache_put(struct dnode_cache *c, struct dnode *dn, uint64_t synced)
 {
 	struct dnode_cache_shard *s;
-	struct dnode **slot = cache_slot(c, dn->object, &s), *drop = NULL, *found;
+	struct dnode **slot = cache_slot(c, dn->object, &s), *drop[2] = {NULL}, *found;
 
 	pthread_mutex_lock(&s->lock);
 	found = cache_find_locked(s, *slot, dn->object);
 	if (found) {
-		drop = dn;
+		drop[0] = dn;
+	} else if (dn->os->dirty && atomic_load(&dn->os->dirty->synced) != synced) {
+		drop[0] = dn;
 	} else {
-		if (s->list.len >= DNODE_CACHE_SHARD)
-			drop = cache_remove_oldest_locked(c, s);
+		for (unsigned i = 0; i < 2 && s->list.len >= DNODE_CACHE_SHARD; i++)
+			drop[i] = cache_remove_oldest_locked(c, s);
 		found = dnode_ref(dn);
 		dn->cache_next = *slot;
 		*slot = dn;
 		list_prepend(&s->list, &dn->cache_node);
 	}
 	pthread_mutex_unlock(&s->lock);
-	dnode_release(drop);
+	dnode_release(drop[0]);
+	dnode_release(drop[1]);
 	return found;
+}
+
+void dnode_cache_remove(struct dnode_cache *c, struct dnode *dn)
+{
+	struct dnode_cache_shard *s;
+
+	cache_slot(c, dn->object, &s);
+	pthread_mutex_lock(&s->lock);
+	if (!list_node_is_linked(&dn->cache_node)) {
+		pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	cache_unlink_locked(c, s, dn);
+	pthread_mutex_unlock(&s->lock);
+	dnode_release(dn);
 }
 
 /* --- looking up --- */
@@ -234,6 +292,7 @@ struct get_op {
 	struct arc_read ar;
 	struct dnode_get *g;
 	unsigned slot;
+	uint64_t synced; /* of the object set, when the walk began */
 };
 
 static void get_finish(struct get_op *op, int err, struct dnode *dn)
@@ -243,6 +302,41 @@ static void get_finish(struct get_op *op, int err, struct dnode *dn)
 	dmu_walk_end(&op->walk);
 	free(op);
 	g->done(g, err, dn);
+}
+
+static void get_start(struct get_op *op);
+
+/* A live dnode of an object that was freed. */
+static bool dnode_is_dead(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->type, __ATOMIC_RELAXED) == 0;
+}
+
+static bool get_is_stale(const struct get_op *op)
+{
+	struct objset *os = op->g->os;
+
+	return os->dirty && atomic_load(&os->dirty->synced) != op->synced;
+}
+
+static void get_found(struct get_op *op, struct dnode *dn)
+{
+	bool dead = dnode_is_dead(dn);
+
+	if (dead)
+		dnode_release(dn);
+	get_finish(op, dead ? -ENOENT : 0, dead ? NULL : dn);
+}
+
+/* What was read may be what the set was before a group was synced: then it is read again. */
+static void get_failed(struct get_op *op, int err)
+{
+	if (!get_is_stale(op)) {
+		get_finish(op, err, NULL);
+		return;
+	}
+	dmu_walk_end(&op->walk);
+	get_start(op);
 }
 
 static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
@@ -259,7 +353,12 @@ static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
 		err = dnode_decode_os(os, op->g->object, buf->data + at, buf->size - at, bp_is_swapped(&ar->bp), &dn);
 	}
 	buf_release(buf);
-	get_finish(op, err, err ? NULL : dnode_cache_put(os->cache, dn));
+	if (!err)
+		dn = dnode_cache_put(os->cache, dn, op->synced);
+	if (!err && dn)
+		get_found(op, dn);
+	else
+		get_failed(op, err);
 }
 
 static void get_walk_done(struct dmu_walk *w, int err)
@@ -270,7 +369,7 @@ static void get_walk_done(struct dmu_walk *w, int err)
 	if (!err && bp_is_hole(&w->bp))
 		err = -ENOENT;
 	if (err) {
-		get_finish(op, err, NULL);
+		get_failed(op, err);
 		return;
 	}
 	op->ar = (struct arc_read){
@@ -285,19 +384,36 @@ static void get_walk_done(struct dmu_walk *w, int err)
 	arc_read(os->dp->arc, &op->ar);
 }
 
+static void get_start(struct get_op *op)
+{
+	struct objset *os = op->g->os;
+	struct dnode *dn = dnode_cache_get(os->cache, op->g->object);
+
+	if (dn) {
+		get_found(op, dn);
+		return;
+	}
+	op->synced = os->dirty ? atomic_load(&os->dirty->synced) : 0;
+	op->slot = op->g->object % (os->meta->datablksz >> DNODE_SHIFT);
+	op->walk.dn = os->meta;
+	op->walk.blkid = op->g->object / (os->meta->datablksz >> DNODE_SHIFT);
+	op->walk.done = get_walk_done;
+	dmu_walk_start(&op->walk);
+}
+
 static bool get_special(struct dnode_get *g, struct dnode **dn)
 {
 	struct objset *os = g->os;
 
 	switch (g->object) {
 	case DMU_OBJECT_USERUSED:
-		*dn = os->userused;
+		*dn = __atomic_load_n(&os->userused, __ATOMIC_ACQUIRE);
 		return true;
 	case DMU_OBJECT_GROUPUSED:
-		*dn = os->groupused;
+		*dn = __atomic_load_n(&os->groupused, __ATOMIC_ACQUIRE);
 		return true;
 	case DMU_OBJECT_PROJECTUSED:
-		*dn = os->projectused;
+		*dn = __atomic_load_n(&os->projectused, __ATOMIC_ACQUIRE);
 		return true;
 	default:
 		*dn = NULL;
@@ -316,17 +432,18 @@ void dnode_get(struct dnode_get *g)
 		return;
 	}
 	dn = dnode_cache_get(os->cache, g->object);
-	if (dn) {
+	if (dn && !dnode_is_dead(dn)) {
 		g->done(g, 0, dn);
+		return;
+	}
+	if (dn) {
+		dnode_release(dn);
+		g->done(g, -ENOENT, NULL);
 		return;
 	}
 	op = xcalloc(1, sizeof(*op));
 	op->g = g;
-	op->slot = g->object % (os->meta->datablksz >> DNODE_SHIFT);
-	op->walk.dn = os->meta;
-	op->walk.blkid = g->object / (os->meta->datablksz >> DNODE_SHIFT);
-	op->walk.done = get_walk_done;
-	dmu_walk_start(&op->walk);
+	get_start(op);
 }
 
 struct hold_wait {
@@ -388,7 +505,8 @@ static int next_in_block(struct objset *os, uint64_t object, uint64_t *out)
 	return 0;
 }
 
-int dnode_next(struct objset *os, uint64_t *object, uint64_t *skipped)
+/* In the tree alone. */
+static int tree_next_object(struct objset *os, uint64_t *object, uint64_t *skipped)
 {
 	unsigned per_block = os->meta->datablksz >> DNODE_SHIFT, level, shift;
 	uint64_t at = *object + 1;
@@ -414,4 +532,36 @@ int dnode_next(struct objset *os, uint64_t *object, uint64_t *skipped)
 		at = (((blkid >> shift) + 1) << shift) * per_block;
 	}
 	return -ESRCH;
+}
+
+/* Freed, but not synced. */
+static bool object_is_freed(struct objset *os, uint64_t object)
+{
+	struct dnode *dn = dnode_cache_get(os->cache, object);
+	bool dead = dn && dnode_is_dead(dn);
+
+	dnode_release(dn);
+	return dead;
+}
+
+int dnode_next(struct objset *os, uint64_t *object, uint64_t *skipped)
+{
+	uint64_t fresh = *object, at = *object;
+	bool has_fresh;
+	int err;
+
+	if (!os->dirty)
+		return tree_next_object(os, object, skipped);
+	do
+		has_fresh = object_next_fresh(os, fresh, &fresh) == 0;
+	while (has_fresh && object_is_freed(os, fresh));
+	do
+		err = tree_next_object(os, &at, skipped);
+	while (!err && object_is_freed(os, at));
+	if (has_fresh && (err == -ESRCH || fresh < at)) {
+		*object = fresh;
+		return 0;
+	}
+	*object = err ? *object : at;
+	return err;
 }
