@@ -17,8 +17,7 @@ static int check_request(const struct zio_wop *op)
 	const struct zio_write *w = op->w;
 	const struct zio_policy *p = &w->policy;
 
-	if (w->lsize == 0 || w->lsize % 512 || w->lsize > BLOCK_MAX || w->data->size < w->lsize || p->copies < 1 ||
-	    p->copies > BP_DVAS || p->level > 31)
+	if (p->copies < 1 || p->copies > BP_DVAS || p->gang_copies > BP_DVAS || p->level > 31)
 		return -EINVAL;
 	if (p->dedup || w->key)
 		return -ENOTSUP;
@@ -37,6 +36,7 @@ static void make_hole(struct zio_wop *op)
 static int make_sum(struct zio_wop *op)
 {
 	enum checksum c = bp_checksum(&op->bp);
+	bool beside_mac = bp_uses_crypt(&op->bp) && bp_type(&op->bp) != DMU_OT_OBJSET;
 	struct cksum sum = {{0}};
 	int err;
 
@@ -45,7 +45,9 @@ static int make_sum(struct zio_wop *op)
 		if (err)
 			return err;
 	}
-	memcpy(&op->bp.w[12], &sum, sizeof(sum));
+	if (beside_mac)
+		checksum_truncate(c, &sum);
+	memcpy(&op->bp.w[12], &sum, beside_mac ? sizeof(sum) / 2 : sizeof(sum));
 	return 0;
 }
 
@@ -100,6 +102,46 @@ static uint64_t compressed_max(const struct granularity *g, enum compress c, uin
 	if (c != COMPRESS_ZLE)
 		max -= max % g->gcd;
 	return max < g->min ? BP_EMBEDDED_MAX : max;
+}
+
+/*
+ * Stored bytes that somebody else made. They are padded to this pool's granularity, as far as the pointer can say so.
+ */
+static int transform_raw(struct zio_wop *op)
+{
+	const struct zio_write *w = op->w;
+	const struct granularity g = granularity_of(op->zp);
+	uint64_t psize = bp_psize(&w->bp), stored;
+	bool crypt = bp_is_encrypted(&w->bp);
+	struct bp *bp = &op->bp;
+
+	*bp = w->bp;
+	stored = psize > g.min ? ROUND_UP(psize, g.gcd) : g.min;
+	stored = bp_compress(bp) == COMPRESS_OFF ? psize : MIN(stored, bp_lsize(bp));
+	if (bp_is_embedded(bp) || bp_lsize(bp) > BLOCK_MAX || psize > bp_lsize(bp) || w->data->size < psize ||
+	    bp_compress(bp) >= COMPRESS_COUNT)
+		return -EINVAL;
+	op->data = stored > psize ? buf_alloc(stored) : buf_hold(w->data);
+	if (!op->data)
+		return -ENOMEM;
+	if (stored > psize) {
+		memcpy(op->data->data, w->data->data, psize);
+		memset(op->data->data + psize, 0, stored - psize);
+	}
+	op->psize = (uint32_t)stored;
+	bp_set_props(bp, &(struct bp_props){.lsize = bp_lsize(&w->bp),
+					    .psize = stored,
+					    .compress = bp_compress(&w->bp),
+					    .checksum = w->policy.checksum,
+					    .type = bp_type(&w->bp),
+					    .level = bp_level(&w->bp),
+					    .crypt = bp_uses_crypt(&w->bp),
+					    .swapped = bp_is_swapped(&w->bp)});
+	memset(bp->w, 0, (crypt ? BP_DVAS - 1 : BP_DVAS) * 2 * sizeof(bp->w[0]));
+	memset(&bp->w[7], 0, 3 * sizeof(bp->w[0]));
+	bp->w[10] = w->txg;
+	bp->w[11] = crypt ? (bp->w[11] & ~(uint64_t)UINT32_MAX) | (uint32_t)w->fill : w->fill;
+	return make_sum(op);
 }
 
 static bool can_embed(const struct zio_write *w)
@@ -222,6 +264,10 @@ int zio_transform(struct zio_wop *op, enum zio_made *made)
 	err = check_request(op);
 	if (err)
 		return err;
+	if (w->flags & ZIO_WRITE_RAW)
+		return transform_raw(op);
+	if (w->lsize == 0 || w->lsize % 512 || w->lsize > BLOCK_MAX || w->data->size < w->lsize)
+		return -EINVAL;
 	memset(&op->bp, 0, sizeof(op->bp));
 	err = transform_block(op, compress, made);
 	if (err || *made == ZIO_MADE_WHOLE || !is_unchanged(op))

@@ -38,16 +38,20 @@ static void op_drop_pieces(struct zio_wop *op)
 	op->npieces = 0;
 }
 
-static void dvas_free(struct zio_wop *op, const struct bp *bp)
+/* --- places --- */
+
+static void place_drop(struct zio_wop *op, struct zio_place *place)
 {
 	struct zio_pool *zp = op->zp;
 
-	for (unsigned i = 0; i < op->ndvas; i++) {
-		struct dva dva = bp_dva(bp, i);
-
-		zp->alloc->unalloc(zp->alloc_arg, &dva, op->w->txg);
-		counter_add(&zp->freed, dva.asize);
+	if (place->ours && place->gang)
+		zio_gang_give_back(op, place->gang);
+	for (unsigned i = 0; i < op->ndvas && place->ours && !place->gang; i++) {
+		zp->alloc->free(zp->alloc_arg, &place->dva[i], op->w->txg, op->w->txg);
+		counter_add(&zp->freed, place->dva[i].asize);
 	}
+	zio_gang_destroy(place->gang);
+	*place = (struct zio_place){.gang = NULL};
 }
 
 /* --- endings --- */
@@ -57,15 +61,17 @@ static void op_finish(struct zio_wop *op, int err)
 	struct zio_write *w = op->w;
 	struct zio_pool *zp = op->zp;
 
-	op_drop_pieces(op);
-	buf_release(op->data);
 	if (!err) {
 		w->bp = op->bp;
+		op->place.ours = false;
 		counter_add(&zp->writes, 1);
 		counter_add(&zp->write_bytes, op->psize);
-	} else if (op->placed) {
-		dvas_free(op, &op->bp);
+		if (op->place.gang)
+			counter_add(&zp->gang_writes, 1);
 	}
+	op_drop_pieces(op);
+	place_drop(op, &op->place);
+	buf_release(op->data);
 	if (zp->writer)
 		atomic_fetch_sub(&zp->writer->in_flight, 1);
 	free(op);
@@ -168,13 +174,12 @@ static void piece_done(struct vdev_io *io, int err)
 static void piece_submit(struct zio_wop *op, struct zio_piece *p)
 {
 	struct vdev *top = op->zp->root->child[p->dva.vdev];
-	struct buf *buf = p->buf ? p->buf : op->data;
 
 	p->op = op;
 	p->io = (struct vdev_io){
 	    .offset = p->dva.offset,
-	    .size = p->io.size,
-	    .data = buf->data,
+	    .size = p->size,
+	    .data = p->buf->data,
 	    .txg = op->w->txg,
 	    .class = op->w->flags & ZIO_WRITE_SYNC ? VDEV_SYNC_WRITE : VDEV_ASYNC_WRITE,
 	    .done = piece_done,
@@ -198,11 +203,19 @@ static void op_issue(struct zio_wop *op)
 	op_piece_ended(op);
 }
 
-/* What a device gets beyond psize must be zeros, and may lie beyond the end of the buffer. */
-static struct buf *buf_padded(const struct buf *from, size_t psize, size_t size)
+uint32_t zio_write_size(const struct zio_pool *zp, const struct dva *dva, uint32_t size)
 {
-	struct buf *b = buf_alloc(size);
+	return (uint32_t)ROUND_UP((uint64_t)size, UINT64_C(1) << zp->root->child[dva->vdev]->ashift);
+}
 
+/* What a device gets beyond psize must be zeros, and may lie beyond the end of the buffer. */
+static struct buf *buf_padded(struct buf *from, uint32_t psize, uint32_t size)
+{
+	struct buf *b;
+
+	if (size == psize)
+		return buf_hold(from);
+	b = buf_alloc(size);
 	if (!b)
 		return NULL;
 	memcpy(b->data, from->data, psize);
@@ -210,57 +223,81 @@ static struct buf *buf_padded(const struct buf *from, size_t psize, size_t size)
 	return b;
 }
 
-static int op_make_pieces(struct zio_wop *op)
+static int make_plain_pieces(struct zio_wop *op)
 {
-	op_drop_pieces(op);
 	memset(op->own, 0, sizeof(op->own));
 	op->piece = op->own;
-	op->npieces = op->ndvas;
 	for (unsigned i = 0; i < op->ndvas; i++) {
 		struct zio_piece *p = &op->piece[i];
-		uint64_t size;
 
-		p->dva = bp_dva(&op->bp, i);
-		size = ROUND_UP((uint64_t)op->psize, UINT64_C(1) << op->zp->root->child[p->dva.vdev]->ashift);
-		p->io.size = size;
-		if (size == op->psize)
-			continue;
-		p->buf = buf_padded(op->data, op->psize, size);
-		if (!p->buf) {
-			op_drop_pieces(op);
+		p->dva = op->place.dva[i];
+		p->size = zio_write_size(op->zp, &p->dva, op->psize);
+		p->buf = buf_padded(op->data, op->psize, p->size);
+		if (!p->buf)
 			return -ENOMEM;
-		}
+		op->npieces++;
 	}
 	return 0;
 }
 
-/* --- placing --- */
-
-/* Space for the block in one piece per copy; what was allocated for it before is given back after. */
-static int op_allocate(struct zio_wop *op, unsigned flags)
+static int op_make_pieces(struct zio_wop *op)
 {
-	struct zio_pool *zp = op->zp;
-	struct dva dva[BP_DVAS];
-	struct bp old = op->bp;
 	int err;
 
-	err = zp->alloc->alloc(zp->alloc_arg, op->class, op->psize, op->ndvas, op->w->txg,
-			       flags | (op->w->policy.fast_write ? ZIO_ALLOC_FASTWRITE : 0), NULL, dva);
+	op_drop_pieces(op);
+	err = op->place.gang ? zio_gang_make_pieces(op, op->place.gang) : make_plain_pieces(op);
 	if (err)
-		return err;
-	if (op->placed)
-		dvas_free(op, &old);
-	for (unsigned i = 0; i < op->ndvas; i++) {
-		bp_set_dva(&op->bp, i, &dva[i]);
-		counter_add(&zp->allocated, dva[i].asize);
-	}
+		op_drop_pieces(op);
+	return err;
+}
+
+/* --- placing --- */
+
+static void op_set_place(struct zio_wop *op, const struct zio_place *place)
+{
+	place_drop(op, &op->place);
+	op->place = *place;
 	op->placed = true;
-	op->in_place = false;
-	return op_make_pieces(op);
+	memset(op->bp.w, 0, (bp_is_encrypted(&op->bp) ? BP_DVAS - 1 : BP_DVAS) * 2 * sizeof(op->bp.w[0]));
+	if (place->gang)
+		zio_gang_set_dvas(place->gang, &op->bp);
+	for (unsigned i = 0; i < op->ndvas && !place->gang; i++)
+		bp_set_dva(&op->bp, i, &place->dva[i]);
+}
+
+/* One piece per copy; what must not wait may get -EAGAIN. */
+static int place_whole(struct zio_wop *op, unsigned flags, struct zio_place *place)
+{
+	struct zio_pool *zp = op->zp;
+	int err;
+
+	flags |= op->w->policy.fast_write ? ZIO_ALLOC_FASTWRITE : 0;
+	*place = (struct zio_place){.ours = true};
+	err = zp->alloc->alloc(zp->alloc_arg, op->class, op->psize, op->ndvas, op->w->txg, flags, NULL, place->dva);
+	for (unsigned i = 0; i < op->ndvas && !err; i++)
+		counter_add(&zp->allocated, place->dva[i].asize);
+	return err;
+}
+
+static bool op_may_gang(const struct zio_wop *op)
+{
+	return op->psize > MAX(op->zp->min_alloc, 512);
+}
+
+/* The old block's own space, when it was made in this group and has the same size. */
+static bool may_stay(const struct zio_wop *op)
+{
+	const struct bp *old = &op->w->bp;
+
+	return op->w->rewrite && !(op->w->flags & ZIO_WRITE_RAW) && !op->placed && !bp_is_hole(old) &&
+	       !bp_is_embedded(old) && bp_birth(old) == op->w->txg && bp_physical_birth(old) == op->w->txg &&
+	       bp_psize(old) == op->psize && (bp_is_gang(old) || bp_ndvas(old) == op->ndvas);
 }
 
 static void op_placed(struct zio_wop *op, int err)
 {
+	if (!err)
+		err = op_make_pieces(op);
 	if (err)
 		op_give_up(op, err);
 	else
@@ -272,48 +309,55 @@ static void op_place_waiting(struct task *t)
 {
 	struct zio_wop *op = op_of(t);
 	bool again = op->npieces > 0;
-	int err = op_allocate(op, 0);
+	struct zio_place place = {.ours = false};
+	int err = -ENOENT;
 
+	if (may_stay(op) && bp_is_gang(&op->w->bp))
+		err = zio_gang_load(op, &op->w->bp, &place.gang);
+	if (err)
+		err = place_whole(op, 0, &place);
+	if (err == -ENOSPC && op_may_gang(op))
+		err = zio_gang_create(op, &place.gang);
+	if (!err)
+		op_set_place(op, &place);
 	op->moved |= again;
 	op_placed(op, err && again ? op->err : err);
 }
 
-static bool dvas_are_kept(const struct zio_wop *op)
+static void place_of_pointer(const struct bp *bp, struct zio_place *place)
 {
-	const struct bp *old = &op->w->bp;
-
-	return op->w->rewrite && !bp_is_hole(old) && !bp_is_embedded(old) && bp_birth(old) == op->w->txg &&
-	       bp_physical_birth(old) == op->w->txg && bp_psize(old) == op->psize && bp_ndvas(old) == op->ndvas &&
-	       !bp_is_gang(old);
+	*place = (struct zio_place){.ours = false};
+	for (unsigned i = 0; i < bp_ndvas(bp); i++)
+		place->dva[i] = bp_dva(bp, i);
 }
 
 /* On the cpu worker that made the bytes. */
 static void op_place(struct zio_wop *op)
 {
 	const struct zio_policy *p = &op->w->policy;
-	int err;
+	bool fixed = op->w->flags & ZIO_WRITE_FIXED;
+	struct zio_place place;
+	int err = 0;
 
-	if (op->w->flags & ZIO_WRITE_FIXED) {
-		op->ndvas = bp_ndvas(&op->bp);
-		op->in_place = true;
-		op_placed(op, op_make_pieces(op));
-		return;
-	}
 	op->class = p->class;
 	if (p->class == ZIO_CLASS_NORMAL && op->psize <= p->special_small)
 		op->class = ZIO_CLASS_SPECIAL;
 	op->ndvas = MIN(p->copies, bp_is_encrypted(&op->bp) ? BP_DVAS - 1 : BP_DVAS);
-	if (dvas_are_kept(op)) {
-		memcpy(op->bp.w, op->w->bp.w, 2 * op->ndvas * sizeof(op->bp.w[0]));
-		op->in_place = true;
-		op_placed(op, op_make_pieces(op));
+	if (fixed)
+		op->ndvas = bp_ndvas(&op->bp);
+	if (may_stay(op) && bp_is_gang(&op->w->bp))
+		err = -EAGAIN;
+	else if (fixed || may_stay(op))
+		place_of_pointer(&op->w->bp, &place);
+	else
+		err = place_whole(op, ZIO_ALLOC_NOWAIT, &place);
+	if (err == -EAGAIN || (err == -ENOSPC && op_may_gang(op))) {
+		op_run_waiting(op, op_place_waiting);
 		return;
 	}
-	err = op_allocate(op, ZIO_ALLOC_NOWAIT);
-	if (err == -EAGAIN)
-		op_run_waiting(op, op_place_waiting);
-	else
-		op_placed(op, err);
+	if (!err)
+		op_set_place(op, &place);
+	op_placed(op, err);
 }
 
 /* --- the way in --- */
@@ -414,8 +458,10 @@ static void op_again(struct task *t)
 	op->moved = false;
 	if (op->npieces > 0)
 		op_issue(op);
+	else if (op->placed)
+		op_placed(op, 0);
 	else
-		op_placed(op, op->placed || op->in_place ? op_make_pieces(op) : op_allocate(op, 0));
+		op_place_waiting(t);
 }
 
 /* What is in the list now: a write that fails once more comes back to it. */

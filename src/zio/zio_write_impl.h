@@ -19,14 +19,23 @@
 #include "zio/zio.h"
 
 struct zio_wop;
+struct gang_node;
 
 struct zio_piece {
 	struct vdev_io io;
 	struct zio_wop *op;
 	struct dva dva;
-	struct buf *buf; /* held; NULL: none of its own */
-	int err;         /* 0 and `written`: is on the device */
+	struct buf *buf; /* held */
+	uint32_t size;   /* what the device is given: whole sectors */
+	int err;
 	bool written;
+};
+
+/* Where a block is to be. */
+struct zio_place {
+	struct dva dva[BP_DVAS];
+	struct gang_node *gang; /* NULL: in one piece per copy */
+	bool ours;              /* allocated here: given back when the write fails, or moves */
 };
 
 struct zio_wop {
@@ -38,9 +47,9 @@ struct zio_wop {
 	uint32_t psize;
 	enum zio_class class;
 	unsigned ndvas;
-	bool in_place; /* over the old block: its space is not ours */
-	bool placed;   /* bp's DVAs were allocated here, and are given back when the write fails */
-	bool moved;    /* was allocated a second time after a failure */
+	bool placed;
+	bool moved; /* was placed a second time after a failure */
+	struct zio_place place;
 	int err;
 
 	struct zio_piece *piece; /* own, or malloc'd */
@@ -64,5 +73,17 @@ struct zio_writer {
 /* zio_transform.c: from w->data to op->data, op->psize and the properties of op->bp. On a cpu worker. */
 enum zio_made { ZIO_MADE_STORED, ZIO_MADE_WHOLE /* op->bp needs no device */ };
 int zio_transform(struct zio_wop *op, enum zio_made *made);
+
+/* zio_write.c: bytes that the device of a DVA is given for `size` of them. */
+uint32_t zio_write_size(const struct zio_pool *zp, const struct dva *dva, uint32_t size);
+
+/* zio_gang.c; on threads that may wait. */
+int zio_gang_create(struct zio_wop *op, struct gang_node **out); /* allocates; -ENOSPC */
+/* The tree under a gang block of this group that is to be overwritten in place. */
+int zio_gang_load(struct zio_wop *op, const struct bp *bp, struct gang_node **out);
+void zio_gang_give_back(struct zio_wop *op, const struct gang_node *gang);
+void zio_gang_destroy(struct gang_node *gang);
+void zio_gang_set_dvas(const struct gang_node *gang, struct bp *bp); /* of the leader */
+int zio_gang_make_pieces(struct zio_wop *op, struct gang_node *gang);
 
 #endif

@@ -354,6 +354,127 @@ static void bad_requests_are_refused(void **state)
 	tp_destroy(tp);
 }
 
+/* --- what is given: raw and fixed --- */
+
+static void raw_blocks_keep_their_form(void **state)
+{
+	struct testpool *from = pool(9), *to = pool(12);
+	autobuf struct buf *data = text_buf(16384, 16), *stored;
+	struct zio_write w = write_of(data, COMPRESS_LZ4, 1), raw;
+
+	assert_int_equal(zio_write_wait(&from->zp, &w), 0);
+	assert_int_equal(tp_read(from, &w.bp, ZIO_RAW, &stored), 0);
+	assert_true(bp_psize(&w.bp) % 4096 != 0);
+	raw = write_of(stored, COMPRESS_OFF, 2);
+	raw.flags = ZIO_WRITE_RAW;
+	raw.policy.checksum = CHECKSUM_SHA256;
+	raw.bp = w.bp;
+	raw.txg = TXG + 3;
+	assert_int_equal(zio_write_wait(&to->zp, &raw), 0);
+	assert_int_equal(bp_psize(&raw.bp), ROUND_UP(bp_psize(&w.bp), 4096));
+	assert_int_equal(bp_compress(&raw.bp), COMPRESS_LZ4);
+	assert_int_equal(bp_checksum(&raw.bp), CHECKSUM_SHA256);
+	assert_int_equal(bp_birth(&raw.bp), TXG + 3);
+	assert_int_equal(bp_ndvas(&raw.bp), 2);
+	reads_back(to, &raw.bp, data);
+	tp_destroy(from);
+	tp_destroy(to);
+}
+
+/* Salt, IV and MAC of an encrypted block come along, its checksum leaves room for the MAC. */
+static void raw_encrypted_blocks_keep_their_seal(void **state)
+{
+	struct testpool *tp = pool(9);
+	autobuf struct buf *data = pattern_buf(8192, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 3);
+	struct buf *got;
+
+	w.flags = ZIO_WRITE_RAW;
+	bp_set_props(&w.bp, &(struct bp_props){.lsize = 16384,
+					       .psize = 8192,
+					       .compress = COMPRESS_LZ4,
+					       .checksum = CHECKSUM_FLETCHER_4,
+					       .type = TP_FILE,
+					       .crypt = true});
+	for (unsigned i = 4; i < 16; i++)
+		w.bp.w[i] = i == 6 ? w.bp.w[i] : i < 6 || i > 10 ? i * UINT64_C(0x0101010101010101) : 0;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_int_equal(bp_ndvas(&w.bp), 2);
+	assert_int_equal(w.bp.w[4], UINT64_C(0x0404040404040404));
+	assert_int_equal(w.bp.w[5], UINT64_C(0x0505050505050505));
+	assert_int_equal(w.bp.w[11], UINT64_C(0x0b0b0b0b00000001));
+	assert_int_equal(w.bp.w[14], UINT64_C(0x0e0e0e0e0e0e0e0e));
+	assert_int_equal(tp_read(tp, &w.bp, ZIO_RAW | ZIO_SCRUB, &got), 0);
+	assert_memory_equal(got->data, data->data, data->size);
+	buf_release(got);
+	tp_destroy(tp);
+}
+
+static void log_blocks_are_written_where_they_were_allocated(void **state)
+{
+	struct testpool *tp = pool(12);
+	autobuf struct buf *data = buf_alloc(12288);
+	struct zio_write w;
+	struct buf *got;
+	struct bp bp, kept;
+
+	assert_int_equal(zio_alloc_zil(&tp->zp, TXG, 65536, NULL, 0, &bp), 0);
+	assert_int_equal(bp_lsize(&bp), 65536);
+	assert_int_equal(bp_type(&bp), DMU_OT_INTENT_LOG);
+	assert_int_equal(bp_checksum(&bp), CHECKSUM_ZILOG2);
+	assert_int_equal(bp_birth(&bp), TXG);
+	for (unsigned i = 0; i < 4; i++)
+		bp.w[12 + i] = 1000 + i;
+	kept = bp;
+	tp_pattern(data->data, data->size, 1);
+	store_host64(data->data + 136, 9000); /* nused: what is beyond the third 4 KiB is not summed */
+	w = write_of(data, COMPRESS_OFF, 1);
+	w.bp = bp;
+	w.flags = ZIO_WRITE_FIXED | ZIO_WRITE_SYNC | ZIO_WRITE_MAY_FAIL;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), 0);
+	assert_memory_equal(&w.bp, &kept, sizeof(kept));
+	assert_int_equal(tp_read(tp, &bp, ZIO_RAW, &got), 0);
+	assert_memory_equal(got->data, data->data, data->size);
+	assert_int_equal(got->size, 65536);
+	buf_release(got);
+	bp.w[15]++; /* not this block of the chain */
+	assert_int_equal(tp_read(tp, &bp, ZIO_RAW, &got), -ECKSUM);
+
+	w.bp.w[0] += UINT64_C(1) << 40; /* no such device */
+	w.lsize = 12288 + 512;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EINVAL);
+	assert_int_equal(zio_free(&tp->zp, &kept, TXG), 0);
+	assert_int_equal(tp_in_use(tp), 0);
+	assert_int_equal(zio_alloc_zil(&tp->zp, TXG, 1000, NULL, 0, &bp), -EINVAL);
+	tp_destroy(tp);
+}
+
+static bool never_asked(struct zio_pool *zp, const struct zbookmark *zb, int err)
+{
+	fail_msg("asked about a write that may fail");
+	return false;
+}
+
+static void writes_that_may_fail_do(void **state)
+{
+	struct testpool *tp = pool(12);
+	autobuf struct buf *data = pattern_buf(4096, 1);
+	struct zio_write w = write_of(data, COMPRESS_OFF, 1);
+
+	store_host64(data->data + 136, 4096);
+	tp->zp.on_write_failure = never_asked;
+	assert_int_equal(zio_alloc_zil(&tp->zp, TXG, 4096, NULL, ZIO_ALLOC_NOWAIT, &w.bp), 0);
+	w.flags = ZIO_WRITE_FIXED | ZIO_WRITE_MAY_FAIL;
+	atomic_store(&tp->fail_writes, true);
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EIO);
+	assert_int_equal(tp_in_use(tp), 4096); /* its space is the caller's */
+	w = write_of(data, COMPRESS_OFF, 1);
+	w.flags = ZIO_WRITE_MAY_FAIL;
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EIO);
+	assert_int_equal(tp_in_use(tp), 4096);
+	tp_destroy(tp);
+}
+
 /* --- failures --- */
 
 static bool keep_it(struct zio_pool *zp, const struct zbookmark *zb, int err)
@@ -492,6 +613,10 @@ int main(void)
 	    cmocka_unit_test(late_passes_do_not_compress),
 	    cmocka_unit_test(equal_blocks_are_not_written_again),
 	    cmocka_unit_test(bad_requests_are_refused),
+	    cmocka_unit_test(raw_blocks_keep_their_form),
+	    cmocka_unit_test(raw_encrypted_blocks_keep_their_seal),
+	    cmocka_unit_test(log_blocks_are_written_where_they_were_allocated),
+	    cmocka_unit_test(writes_that_may_fail_do),
 	    cmocka_unit_test(a_failed_device_write_goes_elsewhere),
 	    cmocka_unit_test(without_a_judge_a_failed_write_leaves_nothing_behind),
 	    cmocka_unit_test(a_suspended_write_goes_on_when_resumed),
