@@ -1,20 +1,14 @@
-#include "dmu/bpobj.h"
-
 #include "base/rangetree.h"
+#include "dmu/bpobj_impl.h"
 
 /*
  * Sub-object lists come from the disk: an object that is met twice (a loop, or a lattice made to blow up the walk) is
  * damage. Objects on the way down are kept on an explicit stack, since real lists nest deep.
  */
 
-#define SUBOBJ_SIZE 8
-#define CHUNK_BYTES (128u << 10)
-#define FREED_BIT   1u
-#define FILL_WORD   11
-
 /* --- arrays of fixed-size entries in an object's data --- */
 
-static bool array_fits(const struct dnode *dn, uint64_t count, size_t entry_size)
+bool bpobj_array_fits(const struct dnode *dn, uint64_t count, size_t entry_size)
 {
 	uint64_t bytes, blocks;
 
@@ -24,26 +18,18 @@ static bool array_fits(const struct dnode *dn, uint64_t count, size_t entry_size
 	       (count == 0 || (bytes - 1) / dn->datablksz < blocks);
 }
 
-static int offset_is_swapped(struct dnode *dn, uint64_t offset, bool *swap)
-{
-	struct bp bp;
-	int err = dmu_block_pointer(dn, 0, offset / dn->datablksz, &bp);
-
-	*swap = !err && bp_is_swapped(&bp);
-	return err;
-}
-
 /* --- bpobj --- */
 
-static int phys_decode(const struct dnode *dn, struct bpobj_phys *out)
+int bpobj_phys_decode(struct dnode *dn, struct bpobj_phys *out)
 {
-	uint64_t w[7] = {0};
-	size_t n = MIN(dn->bonuslen, sizeof(w)) / 8;
+	uint64_t w[BPOBJ_WORDS];
+	size_t n;
 
-	if (dn->type != DMU_OT_BPOBJ || n < 2)
+	if (dn->type != DMU_OT_BPOBJ)
 		return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		w[i] = load64(dn->bonus + 8 * i, dn->swapped);
+	n = dmu_bonus_words(dn, w, BPOBJ_WORDS);
+	if (n < 2)
+		return -EINVAL;
 	*out = (struct bpobj_phys){
 	    .num_blkptrs = w[0], .bytes = w[1], .has_comp = n >= 4, .has_subobjs = n >= 6, .has_freed = n >= 7};
 	if (out->has_comp) {
@@ -56,7 +42,7 @@ static int phys_decode(const struct dnode *dn, struct bpobj_phys *out)
 	}
 	if (out->has_freed)
 		out->num_freed = w[6];
-	return array_fits(dn, out->num_blkptrs, BP_SIZE) ? 0 : -EINVAL;
+	return bpobj_array_fits(dn, out->num_blkptrs, BP_SIZE) ? 0 : -EINVAL;
 }
 
 int bpobj_read(struct objset *mos, uint64_t object, struct bpobj_phys *out)
@@ -66,7 +52,7 @@ int bpobj_read(struct objset *mos, uint64_t object, struct bpobj_phys *out)
 
 	if (err)
 		return err;
-	err = phys_decode(dn, out);
+	err = bpobj_phys_decode(dn, out);
 	dnode_release(dn);
 	return err;
 }
@@ -81,46 +67,62 @@ struct walk {
 	struct objset *mos;
 	bpobj_fn fn;
 	void *arg;
-	uint8_t *chunk; /* CHUNK_BYTES */
+	uint8_t *chunk; /* BPOBJ_CHUNK */
 	struct frame *stack;
 	size_t depth, stack_cap;
 	struct rangetree seen; /* object numbers */
 };
 
+int bpobj_entry_decode(const uint8_t *p, bool swap, struct bp *bp, bool *freed)
+{
+	bp_decode(bp, p, swap);
+	if (bp_is_hole(bp) || bp_check(bp))
+		return -EINVAL;
+	*freed = !bp_is_embedded(bp) && bp->w[BPOBJ_FILL_WORD] & BPOBJ_FREED;
+	if (*freed)
+		bp->w[BPOBJ_FILL_WORD] &= ~(uint64_t)BPOBJ_FREED;
+	return 0;
+}
+
 static int entry_visit(struct walk *w, const uint8_t *p, bool swap)
 {
 	struct bp bp;
 	bool freed;
+	int err = bpobj_entry_decode(p, swap, &bp, &freed);
 
-	bp_decode(&bp, p, swap);
-	if (bp_is_hole(&bp) || bp_check(&bp))
-		return -EINVAL;
-	freed = !bp_is_embedded(&bp) && bp.w[FILL_WORD] & FREED_BIT;
-	if (freed)
-		bp.w[FILL_WORD] &= ~(uint64_t)FREED_BIT;
-	return w->fn(w->arg, &bp, freed);
+	return err ? err : w->fn(w->arg, &bp, freed);
+}
+
+int bpobj_entries_read(struct dnode *dn, uint64_t first, uint64_t n, uint8_t *out, bool *swap)
+{
+	int err = dmu_block_is_swapped(dn, first * BP_SIZE / dn->datablksz, swap);
+
+	return err ? err : dmu_read(dn, first * BP_SIZE, out, n * BP_SIZE, 0);
 }
 
 /* Entries [first, first + n) of one block, last to first. */
 static int entries_visit(struct walk *w, struct dnode *dn, uint64_t first, uint64_t n)
 {
 	bool swap;
-	int err = offset_is_swapped(dn, first * BP_SIZE, &swap);
+	int err = bpobj_entries_read(dn, first, n, w->chunk, &swap);
 
-	if (!err)
-		err = dmu_read(dn, first * BP_SIZE, w->chunk, n * BP_SIZE, 0);
 	while (!err && n > 0)
 		err = entry_visit(w, w->chunk + --n * BP_SIZE, swap);
 	return err;
 }
 
+uint64_t bpobj_step(const struct dnode *dn)
+{
+	/* blocks of a list are powers of two (10.2); then no piece crosses from one into the next */
+	return IS_POW2(dn->datablksz) ? MIN(dn->datablksz, BPOBJ_CHUNK) / BP_SIZE : 0;
+}
+
 static int pointers_visit(struct walk *w, struct dnode *dn, uint64_t count)
 {
-	uint64_t step = MIN(dn->datablksz, CHUNK_BYTES) / BP_SIZE;
+	uint64_t step = bpobj_step(dn);
 	int err = 0;
 
-	/* blocks of a list are powers of two (10.2); then no step crosses from one into the next */
-	if (count && (step == 0 || !IS_POW2(dn->datablksz)))
+	if (count && step == 0)
 		return -EINVAL;
 	while (!err && count > 0) {
 		uint64_t first = ROUND_DOWN(count - 1, step);
@@ -150,7 +152,7 @@ static int subobjs_push(struct walk *w, const struct bpobj_phys *phys)
 	err = dnode_hold(w->mos, phys->subobjs, &list, NULL);
 	if (err)
 		return err;
-	if (!array_fits(list, phys->num_subobjs, SUBOBJ_SIZE)) {
+	if (!bpobj_array_fits(list, phys->num_subobjs, BPOBJ_SUBOBJ_SIZE)) {
 		dnode_release(list);
 		return -EINVAL;
 	}
@@ -169,7 +171,7 @@ static int object_visit(struct walk *w, uint64_t object)
 	err = dnode_hold(w->mos, object, &dn, NULL);
 	if (err)
 		return err;
-	err = phys_decode(dn, &phys);
+	err = bpobj_phys_decode(dn, &phys);
 	if (!err)
 		err = pointers_visit(w, dn, phys.num_blkptrs);
 	if (!err)
@@ -178,18 +180,28 @@ static int object_visit(struct walk *w, uint64_t object)
 	return err;
 }
 
+int bpobj_sub_read(struct dnode *list, uint64_t i, uint64_t *object)
+{
+	uint64_t offset = i * BPOBJ_SUBOBJ_SIZE;
+	uint8_t p[BPOBJ_SUBOBJ_SIZE];
+	bool swap;
+	int err = dmu_block_is_swapped(list, offset / list->datablksz, &swap);
+
+	if (!err)
+		err = dmu_read(list, offset, p, sizeof(p), 0);
+	if (!err)
+		*object = load64(p, swap);
+	return err;
+}
+
 /* The next sub-object of the frame on top, last to first. */
 static int subobj_visit(struct walk *w)
 {
 	struct frame *f = &w->stack[w->depth - 1];
-	uint64_t offset = --f->next_sub * SUBOBJ_SIZE;
-	uint8_t p[SUBOBJ_SIZE];
-	bool swap;
-	int err = offset_is_swapped(f->subobjs, offset, &swap);
+	uint64_t object;
+	int err = bpobj_sub_read(f->subobjs, --f->next_sub, &object);
 
-	if (!err)
-		err = dmu_read(f->subobjs, offset, p, sizeof(p), 0);
-	return err ? err : object_visit(w, load64(p, swap));
+	return err ? err : object_visit(w, object);
 }
 
 static void frame_pop(struct walk *w)
@@ -199,7 +211,7 @@ static void frame_pop(struct walk *w)
 
 int bpobj_iterate(struct objset *mos, uint64_t object, bpobj_fn fn, void *arg)
 {
-	struct walk w = {.mos = mos, .fn = fn, .arg = arg, .chunk = xmalloc(CHUNK_BYTES)};
+	struct walk w = {.mos = mos, .fn = fn, .arg = arg, .chunk = xmalloc(BPOBJ_CHUNK)};
 	int err;
 
 	rangetree_init(&w.seen);
@@ -230,7 +242,7 @@ static int root_visit(struct dnode *dn, uint64_t index, int (*fn)(void *arg, con
 	uint8_t p[BPTREE_ENTRY];
 	struct bp bp;
 	bool swap;
-	int err = offset_is_swapped(dn, offset, &swap);
+	int err = dmu_block_is_swapped(dn, offset / dn->datablksz, &swap);
 
 	if (!err)
 		err = dmu_read(dn, offset, p, sizeof(p), 0);
@@ -249,18 +261,18 @@ int bptree_iterate(struct objset *mos, uint64_t object, int (*fn)(void *arg, con
 		   void *arg)
 {
 	struct dnode *dn;
-	uint64_t begin, end;
+	uint64_t begin, end, w[2];
 	int err = dnode_hold(mos, object, &dn, NULL);
 
 	if (err)
 		return err;
-	if (dn->bonuslen < BPTREE_BONUS) {
+	if (dmu_bonus_words(dn, w, 2) < 2 || dn->bonuslen < BPTREE_BONUS) {
 		dnode_release(dn);
 		return -EINVAL;
 	}
-	begin = load64(dn->bonus, dn->swapped);
-	end = load64(dn->bonus + 8, dn->swapped);
-	if (begin > end || !array_fits(dn, end, BPTREE_ENTRY))
+	begin = w[0];
+	end = w[1];
+	if (begin > end || !bpobj_array_fits(dn, end, BPTREE_ENTRY))
 		err = -EINVAL;
 	for (; !err && begin < end; begin++)
 		err = root_visit(dn, begin, fn, arg);

@@ -41,6 +41,8 @@ int bpobj_flush(struct bpobj *b, struct tx *tx);
 void bpobj_close(struct bpobj *b); /* flushed; NULL is fine */
 /* `deflated`: the space that counts for this pointer (03, 2.1). Holes are passed over. */
 int bpobj_enqueue(struct bpobj *b, const struct bp *bp, bool freed, uint64_t deflated, struct tx *tx);
+/* As bpobj_iterate, of what bpobj_iterate does not see yet. */
+int bpobj_each_pending(struct bpobj *b, bpobj_fn fn, void *arg);
 /* Takes over the list `sub`, which nobody has open and nobody else refers to: it may be gone afterwards. Not for the
  * shared empty list (dsl_bpobj_enqueue_sub). */
 int bpobj_enqueue_sub(struct bpobj *b, uint64_t sub, struct tx *tx);

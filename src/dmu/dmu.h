@@ -250,6 +250,22 @@ int dmu_block_is_swapped(struct dnode *dn, uint64_t blkid, bool *swapped);
 
 /* Bytes of the bonus buffer, at any time; -EINVAL beyond its end. */
 int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len);
+/* Its first words in host order; those that it lacks are 0. Returns how many it has, at most max. */
+static inline size_t dmu_bonus_words(struct dnode *dn, uint64_t *w, size_t max)
+{
+	size_t n = MIN(dn->bonuslen / 8, max);
+	bool swapped;
+
+	memset(w, 0, max * 8);
+	do { /* the first change of a bonus turns it into our order */
+		swapped = dn->swapped;
+		if (dmu_bonus_read(dn, 0, w, n * 8))
+			return 0;
+	} while (swapped != dn->swapped);
+	if (swapped)
+		swap64_buffer(w, n * 8);
+	return n;
+}
 int dmu_bonus_write(struct dnode *dn, size_t offset, const void *data, size_t len, struct tx *tx);
 int dmu_bonus_set_size(struct dnode *dn, size_t len, struct tx *tx);
 int dmu_spill_write(struct dnode *dn, struct buf *buf, struct tx *tx); /* takes a reference */

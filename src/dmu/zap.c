@@ -7,9 +7,6 @@
 #include "base/sync.h"
 #include "dmu/zap_impl.h"
 
-#define TYPE_MICRO UINT64_C(0x8000000000000003)
-#define TYPE_FAT   UINT64_C(0x8000000000000001)
-
 /* --- opening --- */
 
 static int head_open(struct zap *z)
@@ -22,12 +19,42 @@ static int head_open(struct zap *z)
 	if (z->head.len < sizeof(type))
 		return -EINVAL;
 	type = load_host64(z->head.data);
-	z->swap = type == __builtin_bswap64(TYPE_MICRO) || type == __builtin_bswap64(TYPE_FAT);
+	z->swap = type == __builtin_bswap64(ZAP_TYPE_MICRO) || type == __builtin_bswap64(ZAP_TYPE_FAT);
 	type = load64(z->head.data, z->swap);
-	z->micro = type == TYPE_MICRO;
+	z->micro = type == ZAP_TYPE_MICRO;
 	if (z->micro)
 		return zap_micro_open(z);
-	return type == TYPE_FAT ? zap_fat_open(z) : -EINVAL;
+	return type == ZAP_TYPE_FAT ? zap_fat_open(z) : -EINVAL;
+}
+
+int zap_reload(struct zap *z)
+{
+	zap_block_release(&z->head);
+	zap_block_release(&z->table);
+	*z = (struct zap){.source = z->source, .generation = z->generation};
+	return head_open(z);
+}
+
+int zap_enter(struct zap *z)
+{
+	struct zap_source *s = z->source;
+	int err;
+
+	if (!s->lock)
+		return 0;
+	pthread_rwlock_rdlock(&s->lock->rw);
+	if (z->generation == s->lock->generation)
+		return 0;
+	s->refresh(s);
+	err = zap_reload(z);
+	z->generation = err ? UINT64_MAX : s->lock->generation;
+	return err;
+}
+
+void zap_leave(struct zap *z)
+{
+	if (z->source->lock)
+		pthread_rwlock_unlock(&z->source->lock->rw);
 }
 
 int zap_open_source(struct zap_source *source, struct zap **out)
@@ -36,7 +63,9 @@ int zap_open_source(struct zap_source *source, struct zap **out)
 	int err;
 
 	z->source = source;
-	err = head_open(z);
+	z->generation = UINT64_MAX;
+	err = source->lock ? zap_enter(z) : zap_reload(z);
+	zap_leave(z);
 	if (err)
 		zap_close(z);
 	else
@@ -54,100 +83,16 @@ void zap_close(struct zap *z)
 	free(z);
 }
 
-/* Blocks of an object, as slices of the cache. */
-struct dmu_source {
-	struct zap_source source;
-	struct dnode *dn;
-};
-
-static void block_read_done(struct dmu_read *r, int err)
-{
-	waiter_done(r->arg, err);
-}
-
-static int slices_join(const struct dmu_read *r, struct zap_block *out)
-{
-	uint8_t *to;
-
-	out->buf = buf_alloc(r->length);
-	if (!out->buf)
-		return -ENOMEM;
-	out->data = to = out->buf->data;
-	for (unsigned i = 0; i < r->nslices; i++) {
-		const struct dmu_slice *s = &r->slice[i];
-
-		if (s->data)
-			memcpy(to, s->data, s->len);
-		else
-			memset(to, 0, s->len);
-		to += s->len;
-	}
-	return 0;
-}
-
-static int block_take(const struct dmu_read *r, struct zap_block *out)
-{
-	const struct dmu_slice *s = r->slice;
-
-	out->len = r->length;
-	if (r->nslices != 1)
-		return slices_join(r, out);
-	if (!s->data)
-		return -EINVAL;
-	out->buf = buf_hold(s->buf);
-	out->data = s->data;
-	return 0;
-}
-
-static int dmu_source_read(struct zap_source *source, uint64_t blkid, struct zap_block *out)
-{
-	struct dmu_source *s = container_of(source, struct dmu_source, source);
-	struct waiter w;
-	struct dmu_read r = {
-	    .dn = s->dn,
-	    .length = source->block_size,
-	    .flags = DMU_READ_NOPREFETCH, /* leaves are met in the order of hashes */
-	    .done = block_read_done,
-	    .arg = &w,
-	};
-	int err;
-
-	if (blkid >= source->nblocks || __builtin_mul_overflow(blkid, (uint64_t)source->block_size, &r.offset))
-		return -EINVAL;
-	waiter_init(&w);
-	dmu_read_submit(&r);
-	err = waiter_wait(&w);
-	if (!err)
-		err = block_take(&r, out);
-	dmu_read_finish(&r);
-	return err;
-}
-
-static void dmu_source_close(struct zap_source *source)
-{
-	struct dmu_source *s = container_of(source, struct dmu_source, source);
-
-	dnode_release(s->dn);
-	free(s);
-}
-
 int zap_open(struct objset *os, uint64_t object, struct zap **out)
 {
-	struct dmu_source *s;
+	struct zap_source *s;
 	struct dnode *dn;
 	int err = dnode_hold(os, object, &dn, NULL);
 
 	if (err)
 		return err;
-	s = xcalloc(1, sizeof(*s));
-	s->dn = dn;
-	s->source = (struct zap_source){
-	    .block_size = dn->datablksz,
-	    .nblocks = dn->maxblkid == UINT64_MAX ? UINT64_MAX : dn->maxblkid + 1,
-	    .read = dmu_source_read,
-	    .close = dmu_source_close,
-	};
-	return zap_open_source(&s->source, out);
+	s = zap_source_of_dnode(dn, NULL);
+	return zap_open_source(s, out);
 }
 
 /* --- hashing, 9.1 --- */
@@ -262,19 +207,18 @@ int zap_item_name(const struct zap *z, const struct zap_item *it, char *name, un
 
 /* --- lookup --- */
 
-static int key_find(struct zap *z, const struct zap_key *key, struct zap_leaf *leaf, struct zap_item *it)
+int zap_key_find(struct zap *z, const struct zap_key *key, struct zap_leaf *leaf, struct zap_item *it)
 {
 	*leaf = (struct zap_leaf){0};
 	return z->micro ? zap_micro_find(z, key, it) : zap_fat_find(z, key, leaf, it);
 }
 
-/* The caller frees key->norm. */
-static void key_of_name(const struct zap *z, const char *name, unsigned match, struct zap_key *key)
+void zap_key_of_name(const struct zap *z, const char *name, unsigned match, bool hash, struct zap_key *key)
 {
 	size_t len = strlen(name);
 
 	*key = (struct zap_key){.bytes = (const uint8_t *)name, .len = len + 1, .ints = len + 1};
-	if (!z->micro)
+	if (!z->micro || hash)
 		key->hash = zap_hash_name(z, name, len);
 	if (!z->normflags || !(match & ZAP_MATCH_NORMALIZED))
 		return;
@@ -283,7 +227,18 @@ static void key_of_name(const struct zap *z, const char *name, unsigned match, s
 	zap_normalize(key->norm_flags, name, len, &key->norm);
 }
 
-int zap_find(struct zap *z, const char *name, unsigned match, unsigned intsize, size_t nints, void *out, char *real)
+int zap_key_of_words(const struct zap *z, const uint64_t *words, unsigned n, uint8_t *bytes, struct zap_key *key)
+{
+	if (!(z->flags & ZAP_FLAG_U64_KEYS) || n == 0 || n > ZAP_NAME_MAX / 8)
+		return -EINVAL;
+	for (unsigned i = 0; i < n; i++)
+		store_be64(bytes + 8 * i, words[i]);
+	*key = (struct zap_key){.bytes = bytes, .len = 8 * (size_t)n, .ints = n, .hash = zap_hash_words(z, words, n)};
+	return 0;
+}
+
+static int name_find(struct zap *z, const char *name, unsigned match, unsigned intsize, size_t nints, void *out,
+		     char *real)
 {
 	struct zap_leaf leaf;
 	struct zap_item it;
@@ -291,12 +246,10 @@ int zap_find(struct zap *z, const char *name, unsigned match, unsigned intsize, 
 	unsigned words;
 	int err;
 
-	if (strlen(name) >= ZAP_NAME_MAX)
-		return -ENOENT;
 	if (z->flags & ZAP_FLAG_U64_KEYS)
 		return -EINVAL;
-	key_of_name(z, name, match, &key);
-	err = key_find(z, &key, &leaf, &it);
+	zap_key_of_name(z, name, match, false, &key);
+	err = zap_key_find(z, &key, &leaf, &it);
 	if (!err && real)
 		err = zap_item_name(z, &it, real, &words);
 	if (!err)
@@ -306,24 +259,43 @@ int zap_find(struct zap *z, const char *name, unsigned match, unsigned intsize, 
 	return err;
 }
 
-int zap_find_words(struct zap *z, const uint64_t *key_words, unsigned nwords, unsigned intsize, size_t nints, void *out)
+int zap_find(struct zap *z, const char *name, unsigned match, unsigned intsize, size_t nints, void *out, char *real)
+{
+	int err;
+
+	if (strlen(name) >= ZAP_NAME_MAX)
+		return -ENOENT;
+	err = zap_enter(z);
+	if (!err)
+		err = name_find(z, name, match, intsize, nints, out, real);
+	zap_leave(z);
+	return err;
+}
+
+static int words_find(struct zap *z, const uint64_t *words, unsigned n, unsigned intsize, size_t nints, void *out)
 {
 	uint8_t bytes[ZAP_NAME_MAX];
 	struct zap_leaf leaf;
 	struct zap_item it;
 	struct zap_key key;
-	int err;
+	int err = zap_key_of_words(z, words, n, bytes, &key);
 
-	if (!(z->flags & ZAP_FLAG_U64_KEYS) || nwords == 0 || nwords > sizeof(bytes) / 8)
-		return -EINVAL;
-	for (unsigned i = 0; i < nwords; i++)
-		store_be64(bytes + 8 * i, key_words[i]);
-	key = (struct zap_key){.bytes = bytes, .len = 8 * (size_t)nwords, .ints = nwords};
-	key.hash = zap_hash_words(z, key_words, nwords);
-	err = key_find(z, &key, &leaf, &it);
+	if (err)
+		return err;
+	err = zap_key_find(z, &key, &leaf, &it);
 	if (!err)
 		err = zap_item_value(&it, intsize, nints, out);
 	zap_block_release(&leaf.block);
+	return err;
+}
+
+int zap_find_words(struct zap *z, const uint64_t *key, unsigned nwords, unsigned intsize, size_t nints, void *out)
+{
+	int err = zap_enter(z);
+
+	if (!err)
+		err = words_find(z, key, nwords, intsize, nints, out);
+	zap_leave(z);
 	return err;
 }
 
@@ -373,13 +345,17 @@ int zap_length(struct objset *os, uint64_t object, const char *name, unsigned *i
 
 	if (err)
 		return err;
-	key_of_name(z, name, 0, &key);
-	err = key_find(z, &key, &leaf, &it);
+	err = zap_enter(z);
 	if (!err) {
-		*intsize = it.intsize;
-		*nints = it.nints;
+		zap_key_of_name(z, name, 0, false, &key);
+		err = zap_key_find(z, &key, &leaf, &it);
+		if (!err) {
+			*intsize = it.intsize;
+			*nints = it.nints;
+		}
+		zap_block_release(&leaf.block);
 	}
-	zap_block_release(&leaf.block);
+	zap_leave(z);
 	zap_close(z);
 	return err;
 }
@@ -396,6 +372,7 @@ struct zap_cursor {
 	uint64_t start_hash; /* entries before (start_hash, start_cd) are passed over */
 	uint64_t start_cd;
 	uint64_t index; /* pointer table entry of the leaf to load next */
+	unsigned shift; /* size of the table that is meant */
 	bool end;       /* nothing more to load */
 	unsigned failures;
 	struct zap_leaf leaf;
@@ -456,6 +433,17 @@ static void unreadable_leaf_skip(struct zap_cursor *c, uint64_t blkid)
 	}
 }
 
+/* The table may have grown since, or all of the map have gone. */
+static void table_follow(struct zap_cursor *c)
+{
+	if (c->z->micro || c->z->table_shift < c->shift) {
+		c->end = true;
+		return;
+	}
+	c->index <<= c->z->table_shift - c->shift;
+	c->shift = c->z->table_shift;
+}
+
 static int leaf_load(struct zap_cursor *c)
 {
 	uint64_t blkid, span;
@@ -486,6 +474,18 @@ static int leaf_load(struct zap_cursor *c)
 	return 0;
 }
 
+static int leaf_enter(struct zap_cursor *c)
+{
+	int err = zap_enter(c->z);
+
+	if (!err) {
+		table_follow(c);
+		err = c->end ? 0 : leaf_load(c);
+	}
+	zap_leave(c->z);
+	return err;
+}
+
 void zap_cursor_start(struct zap *z, uint64_t cookie, struct zap_cursor **out)
 {
 	struct zap_cursor *c = xcalloc(1, sizeof(*c));
@@ -500,6 +500,7 @@ void zap_cursor_start(struct zap *z, uint64_t cookie, struct zap_cursor **out)
 		micro_load(c);
 	else
 		c->index = c->start_hash >> (64 - z->table_shift);
+	c->shift = z->table_shift;
 	*out = c;
 }
 
@@ -541,7 +542,7 @@ int zap_cursor_next(struct zap_cursor *c, struct zap_entry *e)
 	while (c->next == c->npos) {
 		if (c->end)
 			return -ENOENT;
-		if (leaf_load(c)) {
+		if (leaf_enter(c)) {
 			c->failures++;
 			return -EIO;
 		}

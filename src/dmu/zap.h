@@ -65,8 +65,14 @@ struct zap_stats {
 int zap_get_stats(struct objset *os, uint64_t object, struct zap_stats *out);
 
 /*
- * Writing (02, 9.2 - 9.5): blocking (a leaf may have to be read); inside a transaction or in syncing context; one
- * writer at a time per object, readers may be at it. Micro until it cannot be.
+ * Writing (02, 9.2 - 9.5): blocking (a leaf may have to be read); inside a transaction or in syncing context. Any
+ * number of readers and writers may be at one map: each call is one step. But the groups of the transactions that
+ * change one map must come in order: who shares a map with others in open context begins its transaction under a lock
+ * of the object's.
+ *
+ * Micro until it cannot be. -ENAMETOOLONG, -E2BIG (value of more than 8192 bytes), -ENOSPC: too many keys of one hash;
+ * -EINVAL: damage, or a key of the wrong kind. An open handle or cursor sees changes from its next call on; the entries
+ * of the leaf (or micro map) that a cursor is in are those of when it came there.
  */
 struct zap_spec {
 	uint8_t type;              /* DMU type of the object */
@@ -79,6 +85,8 @@ struct zap_spec {
 };
 int zap_create(struct objset *os, const struct zap_spec *spec, struct tx *tx, uint64_t *object);
 int zap_create_claim(struct objset *os, uint64_t object, const struct zap_spec *spec, struct tx *tx); /* -EEXIST */
+/* An existing object without blocks gets an empty map and the type DMU_OTN_ZAP_METADATA; its bonus stays (03, 1.5). */
+int zap_create_over(struct objset *os, uint64_t object, struct tx *tx);
 /* zap_create of type `type`, entered as `name` in `parent`. */
 int zap_create_in(struct objset *os, uint8_t type, uint64_t parent, const char *name, struct tx *tx, uint64_t *object);
 /* -EEXIST / replaces / -ENOENT. */

@@ -6,19 +6,6 @@
  */
 #include "dmu/zap_impl.h"
 
-#define FAT_MAGIC       UINT64_C(0x2F52AB2AB)
-#define FAT_HEADER      104
-#define LEAF_TYPE       UINT64_C(0x8000000000000000)
-#define LEAF_MAGIC      0x02AB1EAFu
-#define LEAF_HEADER     48
-#define CHUNK           24
-#define CHUNK_ENTRY     252
-#define CHUNK_ARRAY     251
-#define CHUNK_END       0xffffu
-#define ARRAY_BYTES     21
-#define BLOCK_SHIFT_MIN 9
-#define BLOCK_SHIFT_MAX 20 /* larger blocks would have more chunks than chunk numbers */
-
 /* 9.3: where the table is and how many entries it has must agree. */
 static int table_check(const struct zap *z, uint64_t shift)
 {
@@ -39,7 +26,7 @@ int zap_fat_open(struct zap *z)
 	const uint8_t *p = z->head.data;
 	uint64_t shift;
 
-	if (!IS_POW2(z->head.len) || z->head.len < 1u << BLOCK_SHIFT_MIN || z->head.len > 1u << BLOCK_SHIFT_MAX ||
+	if (!IS_POW2(z->head.len) || z->head.len < 1u << FAT_SHIFT_MIN || z->head.len > 1u << FAT_SHIFT_MAX ||
 	    load64(p + 8, z->swap) != FAT_MAGIC)
 		return -EINVAL;
 	z->block_shift = __builtin_ctz(z->head.len);
@@ -73,7 +60,7 @@ static int table_hold(struct zap *z, uint64_t n)
 	return err;
 }
 
-static bool blkid_is_valid(const struct zap *z, uint64_t blkid)
+bool zap_blkid_is_valid(const struct zap *z, uint64_t blkid)
 {
 	return blkid > 0 && blkid < z->source->nblocks;
 }
@@ -91,11 +78,11 @@ int zap_fat_table_entry(struct zap *z, uint64_t index, uint64_t *blkid)
 			return err;
 		v = load64(z->table.data + (at & (z->head.len - 1)), z->swap);
 		/* A table block has no mark of its byte order, but block numbers are small: only one order fits. */
-		if (!blkid_is_valid(z, v))
+		if (!zap_blkid_is_valid(z, v))
 			v = __builtin_bswap64(v);
 	}
 	*blkid = v;
-	return blkid_is_valid(z, v) ? 0 : -EINVAL;
+	return zap_blkid_is_valid(z, v) ? 0 : -EINVAL;
 }
 
 static const uint8_t *chunk_at(const struct zap_leaf *l, unsigned n)
@@ -108,8 +95,8 @@ static int leaf_check(const struct zap *z, struct zap_leaf *l, uint64_t index)
 	const uint8_t *p = l->block.data;
 	uint64_t type = load_host64(p);
 
-	l->swap = type == __builtin_bswap64(LEAF_TYPE);
-	if (!l->swap && type != LEAF_TYPE)
+	l->swap = type == __builtin_bswap64(ZAP_TYPE_LEAF);
+	if (!l->swap && type != ZAP_TYPE_LEAF)
 		return -EINVAL;
 	if (load32(p + 24, l->swap) != LEAF_MAGIC)
 		return -EINVAL;
@@ -174,10 +161,10 @@ static const uint8_t *array_chunk(const struct zap_leaf *l, unsigned *chunk)
 
 int zap_leaf_bytes(const struct zap_leaf *l, unsigned chunk, size_t len, uint8_t *out)
 {
-	if (len > (size_t)l->nchunks * ARRAY_BYTES)
+	if (len > (size_t)l->nchunks * CHUNK_ARRAY_LEN)
 		return -EINVAL;
 	while (len > 0) {
-		size_t n = MIN(len, ARRAY_BYTES);
+		size_t n = MIN(len, CHUNK_ARRAY_LEN);
 		const uint8_t *p = array_chunk(l, &chunk);
 
 		if (!p)
@@ -210,12 +197,12 @@ int zap_leaf_value(const struct zap_item *it, unsigned intsize, void *out)
 	uint8_t *o = out;
 	uint64_t v = 0;
 
-	if (len > (size_t)it->leaf->nchunks * ARRAY_BYTES)
+	if (len > (size_t)it->leaf->nchunks * CHUNK_ARRAY_LEN)
 		return -EINVAL;
 	for (; pos < len; pos++) {
-		if (pos % ARRAY_BYTES == 0 && !(p = array_chunk(it->leaf, &chunk)))
+		if (pos % CHUNK_ARRAY_LEN == 0 && !(p = array_chunk(it->leaf, &chunk)))
 			return -EINVAL;
-		v = v << 8 | p[pos % ARRAY_BYTES];
+		v = v << 8 | p[pos % CHUNK_ARRAY_LEN];
 		if ((pos + 1) % it->intsize)
 			continue;
 		int_store(o, intsize, v);
@@ -233,7 +220,7 @@ static int bytes_match(const struct zap_item *it, const struct zap_key *key)
 	if (it->name_ints != key->ints)
 		return 0;
 	for (size_t left = key->len; left > 0;) {
-		size_t n = MIN(left, ARRAY_BYTES);
+		size_t n = MIN(left, CHUNK_ARRAY_LEN);
 		const uint8_t *p = array_chunk(it->leaf, &chunk);
 
 		if (!p)
@@ -270,7 +257,7 @@ static unsigned slot_first(const struct zap_leaf *l, uint64_t hash)
 }
 
 /* A normalised key may match several entries: the one with the lowest cd is meant. */
-static int chain_find(const struct zap_leaf *l, const struct zap_key *key, struct zap_item *out)
+int zap_leaf_find(const struct zap_leaf *l, const struct zap_key *key, struct zap_item *out)
 {
 	unsigned chunk = slot_first(l, key->hash);
 	bool found = false;
@@ -304,7 +291,7 @@ int zap_fat_find(struct zap *z, const struct zap_key *key, struct zap_leaf *leaf
 	err = zap_fat_table_entry(z, index, &blkid);
 	if (!err)
 		err = zap_leaf_open(z, blkid, index, leaf);
-	return err ? err : chain_find(leaf, key, out);
+	return err ? err : zap_leaf_find(leaf, key, out);
 }
 
 unsigned zap_leaf_list(const struct zap_leaf *l, struct zap_pos *pos)

@@ -3,11 +3,6 @@
  */
 #include "dmu/zap_impl.h"
 
-#define MICRO_HEADER   64
-#define MICRO_ENTRY    64
-#define MICRO_NAME_OFF 14
-#define MICRO_NAME     50
-
 int zap_micro_open(struct zap *z)
 {
 	if (z->head.len < MICRO_HEADER)

@@ -4,9 +4,9 @@
  */
 #include "dmu/bpobj.h"
 #include "dsl/dsl_deadlist.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
-#define DEADLIST_BONUS_MIN 24
+#define EMBEDDED_REDACTED 2 /* 02, 1.4 */
 
 static void space_add(struct dsl_space *a, const struct dsl_space *b)
 {
@@ -33,6 +33,31 @@ uint64_t dsl_bp_dsize(struct dsl_pool *p, const struct bp *bp)
 	return sum;
 }
 
+bool dsl_bp_is_redacted(const struct bp *bp)
+{
+	return bp_is_embedded(bp) && bits64(bp->w[6], 40, 8) == EMBEDDED_REDACTED;
+}
+
+struct dsl_space dsl_bp_space(struct dsl_pool *p, const struct bp *bp)
+{
+	bool metadata = bp_level(bp) > 0 || dmu_type_is_metadata(bp_type(bp));
+
+	if (bp_is_hole(bp) || dsl_bp_is_redacted(bp))
+		return (struct dsl_space){0};
+	return (struct dsl_space){
+	    .used = dsl_bp_dsize(p, bp),
+	    .comp = bp_is_embedded(bp) ? 0 : bp_psize(bp),
+	    .uncomp = metadata ? bp_psize(bp) : bp_lsize(bp),
+	};
+}
+
+uint64_t dsl_bp_birth(const struct bp *bp)
+{
+	bool rewritten = !bp_is_embedded(bp) && bits64(bp->w[7], 63, 1);
+
+	return rewritten ? bp_physical_birth(bp) : bp_birth(bp);
+}
+
 static int bpobj_space(struct dsl_pool *p, uint64_t object, struct dsl_space *out)
 {
 	struct bpobj_phys b;
@@ -51,17 +76,17 @@ static int deadlist_hold(struct dsl_pool *p, uint64_t deadlist, struct dnode **d
 int dsl_deadlist_space(struct dsl_pool *p, uint64_t deadlist, struct dsl_space *out)
 {
 	struct dnode *dn;
+	uint64_t w[3];
 	int err = deadlist_hold(p, deadlist, &dn);
 
 	if (err)
 		return err;
 	if (dn->type == DMU_OT_BPOBJ)
 		err = bpobj_space(p, deadlist, out);
-	else if (dn->bonuslen < DEADLIST_BONUS_MIN)
+	else if (dmu_bonus_words(dn, w, 3) < 3)
 		err = -EINVAL;
 	else
-		*out = (struct dsl_space){load64(dn->bonus, dn->swapped), load64(dn->bonus + 8, dn->swapped),
-					  load64(dn->bonus + 16, dn->swapped)};
+		*out = (struct dsl_space){w[0], w[1], w[2]};
 	dnode_release(dn);
 	return err;
 }
@@ -75,15 +100,12 @@ struct range_sum {
 static int range_add_bp(void *arg, const struct bp *bp, bool freed)
 {
 	struct range_sum *r = arg;
-	uint64_t birth = bp_birth(bp);
-	bool metadata = bp_level(bp) > 0 || dmu_type_is_metadata(bp_type(bp));
+	uint64_t birth = dsl_bp_birth(bp);
 	struct dsl_space s;
 
 	if (freed || birth <= r->min_txg || birth > r->max_txg)
 		return 0;
-	s.used = dsl_bp_dsize(r->pool, bp);
-	s.comp = bp_is_embedded(bp) ? 0 : bp_psize(bp);
-	s.uncomp = metadata ? bp_psize(bp) : bp_lsize(bp);
+	s = dsl_bp_space(r->pool, bp);
 	space_add(&r->sum, &s);
 	return 0;
 }

@@ -203,6 +203,13 @@ int dmu_spill_read(struct dnode *dn, struct buf **out)
 {
 	return -EIO;
 }
+int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len)
+{
+	if (offset > dn->bonuslen || len > dn->bonuslen - offset)
+		return -EINVAL;
+	memcpy(dst, dn->bonus + offset, len);
+	return 0;
+}
 
 static int fake_find(uint64_t object, const char *name, struct fake_entry **e)
 {
