@@ -227,6 +227,94 @@ int crypt_decrypt(enum crypt_suite s, const uint8_t *key, const uint8_t iv[CRYPT
 	return gcm_decrypt(s, key, iv, aad, naad, text, ntext, mac);
 }
 
+/* --- sealing --- */
+
+static bool gcm_seal(EVP_CIPHER_CTX *ctx, const struct crypt_iov *aad, size_t naad, const struct crypt_iov *text,
+		     size_t ntext, uint8_t *to, uint8_t *mac)
+{
+	uint8_t final[16];
+	int len;
+
+	for (size_t i = 0; i < naad; i++)
+		if (aad[i].len && !EVP_EncryptUpdate(ctx, NULL, &len, aad[i].base, (int)aad[i].len))
+			return false;
+	for (size_t i = 0; i < ntext; i++)
+		if (text[i].len &&
+		    !EVP_EncryptUpdate(ctx, to ? to : text[i].base, &len, text[i].base, (int)text[i].len))
+			return false;
+	return EVP_EncryptFinal_ex(ctx, final, &len) && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, CRYPT_MAC, mac);
+}
+
+static int gcm_encrypt(enum crypt_suite s, const uint8_t *key, const uint8_t *iv, const struct crypt_iov *aad,
+		       size_t naad, const struct crypt_iov *text, size_t ntext, uint8_t *to, uint8_t *mac)
+{
+	EVP_CIPHER_CTX *ctx = thread_cipher(thread_get(), s);
+	size_t total;
+	bool ok;
+
+	if (iov_total(aad, naad, AAD_MAX, &total) || iov_total(text, ntext, INT_MAX, &total))
+		return -EINVAL;
+	ok = EVP_EncryptInit_ex2(ctx, cipher_alg[s], key, iv, NULL) && gcm_seal(ctx, aad, naad, text, ntext, to, mac);
+	thread_cipher_forget(ctx);
+	return ok ? 0 : -ENOMEM;
+}
+
+/* As ccm_open: all AAD in one call, all text in one, its length announced even when it is 0. */
+static bool ccm_seal(EVP_CIPHER_CTX *ctx, const uint8_t *aad, size_t aad_len, const uint8_t *text, size_t text_len,
+		     uint8_t *to, uint8_t *mac)
+{
+	uint8_t final[16];
+	int len;
+
+	return EVP_EncryptUpdate(ctx, NULL, &len, NULL, (int)text_len) &&
+	       (!aad_len || EVP_EncryptUpdate(ctx, NULL, &len, aad, (int)aad_len)) &&
+	       EVP_EncryptUpdate(ctx, to, &len, text, (int)text_len) && EVP_EncryptFinal_ex(ctx, final, &len) &&
+	       EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, CRYPT_MAC, mac);
+}
+
+static int ccm_encrypt(enum crypt_suite s, const uint8_t *key, const uint8_t *iv, const struct crypt_iov *aad,
+		       size_t naad, const struct crypt_iov *text, size_t ntext, uint8_t *to, uint8_t *mac)
+{
+	struct crypt_thread *t = thread_get();
+	EVP_CIPHER_CTX *ctx = thread_cipher(t, s);
+	size_t aad_len, text_len;
+	uint8_t *a, *x;
+	bool direct, ok;
+
+	if (iov_total(aad, naad, AAD_MAX, &aad_len) || iov_total(text, ntext, CCM_TEXT_MAX, &text_len))
+		return -EINVAL;
+	direct = ntext == 1 && text_len;
+	a = thread_scratch(t, aad_len + (direct ? 0 : text_len) + 1);
+	if (!a)
+		return -ENOMEM;
+	iov_gather(aad, naad, a);
+	x = direct ? text[0].base : a + aad_len;
+	if (!direct)
+		iov_gather(text, ntext, x);
+	ok = EVP_EncryptInit_ex2(ctx, cipher_alg[s], NULL, NULL, NULL) &&
+	     EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_IVLEN, CRYPT_IV, NULL) &&
+	     EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, CRYPT_MAC, NULL) &&
+	     EVP_EncryptInit_ex2(ctx, NULL, key, iv, NULL) &&
+	     ccm_seal(ctx, a, aad_len, x, text_len, direct && to ? to : x, mac);
+	if (ok && !direct)
+		iov_scatter(text, ntext, x);
+	if (!direct)
+		OPENSSL_cleanse(x, text_len);
+	thread_cipher_forget(ctx);
+	return ok ? 0 : -ENOMEM;
+}
+
+int crypt_encrypt(enum crypt_suite s, const uint8_t *key, const uint8_t iv[CRYPT_IV], const struct crypt_iov *aad,
+		  size_t naad, const struct crypt_iov *text, size_t ntext, void *to, uint8_t mac[CRYPT_MAC])
+{
+	BUG_ON(to && ntext != 1);
+	if (!crypt_suite_key_bytes(s))
+		return -ENOTSUP;
+	if (suite_table[s].ccm)
+		return ccm_encrypt(s, key, iv, aad, naad, text, ntext, to, mac);
+	return gcm_encrypt(s, key, iv, aad, naad, text, ntext, to, mac);
+}
+
 int crypt_passphrase_key(const char *pass, size_t len, uint64_t salt, uint64_t iters, uint8_t out[32])
 {
 	uint8_t salt_bytes[8];

@@ -39,6 +39,11 @@ const char *crypt_suite_name(enum crypt_suite s);
 int crypt_decrypt(enum crypt_suite s, const uint8_t *key, const uint8_t iv[CRYPT_IV], const struct crypt_iov *aad,
 		  size_t naad, const struct crypt_iov *text, size_t ntext, const uint8_t mac[CRYPT_MAC]);
 
+/* Encrypt scattered text in place and make the tag; `to` not NULL: ntext is 1, and the ciphertext goes there instead.
+ * -EINVAL: more text than the suite takes (CCM: 2^24 - 1 bytes); -ENOMEM. */
+int crypt_encrypt(enum crypt_suite s, const uint8_t *key, const uint8_t iv[CRYPT_IV], const struct crypt_iov *aad,
+		  size_t naad, const struct crypt_iov *text, size_t ntext, void *to, uint8_t mac[CRYPT_MAC]);
+
 /* PBKDF2-HMAC-SHA1 of a passphrase to a 32-byte wrapping key. */
 int crypt_passphrase_key(const char *pass, size_t len, uint64_t salt, uint64_t iters, uint8_t out[32]);
 /* HKDF-SHA512 of the master key with a block's salt. */

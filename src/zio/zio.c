@@ -15,9 +15,6 @@
 #define GANG_HEADER_MAX   (64u << 10)
 #define GANG_TRAILER_SIZE 40u
 #define GANG_DEPTH_MAX    16u
-#define ECK_MAGIC         UINT64_C(0x0210da7ab10c7a11) /* 02, 2.5 */
-#define ZIL_CHAIN_SIZE    184u                         /* zilog2: header with the trailer at its end */
-#define ZIL_NUSED_OFFSET  136u
 
 struct gang_member {
 	struct zio_read zr;
@@ -127,52 +124,21 @@ static int op_check(struct zio_op *op)
 
 /* --- checksums --- */
 
-/* Trailers under X = 1 hold a folded sum of two words (02, 2.6), which the plain embedded check does not know. */
-static int trailer_verify_folded(enum checksum id, uint8_t *data, size_t extent, size_t trailer,
-				 const struct cksum *verifier)
+/* The trailers of what a pointer with X = 1 leads to hold a sum of two words (02, 2.6). */
+static int trailer_verify(enum checksum c, const struct bp *bp, uint8_t *data, size_t size,
+			  const struct cksum *verifier)
 {
-	struct cksum stored, sum, put = *verifier;
-	uint64_t magic = load_host64(data + trailer);
-	bool swap = magic == __builtin_bswap64(ECK_MAGIC);
-	enum checksum plain = id == CHECKSUM_GANG_HEADER ? CHECKSUM_SHA256
-			      : id == CHECKSUM_ZILOG     ? CHECKSUM_FLETCHER_2
-							 : CHECKSUM_FLETCHER_4;
-	int err;
-
-	if (magic != ECK_MAGIC && !swap)
-		return -ECKSUM;
-	memcpy(&stored, data + trailer + 8, sizeof(stored));
-	if (swap)
-		swap64_buffer(&put, sizeof(put));
-	memcpy(data + trailer + 8, &put, sizeof(put));
-	err = checksum_compute(plain, NULL, data, extent, swap, &sum);
-	memcpy(data + trailer + 8, &stored, sizeof(stored));
-	if (err)
-		return err;
-	if (swap)
-		swap64_buffer(&stored, sizeof(stored));
-	sum.word[0] ^= sum.word[2];
-	sum.word[1] ^= sum.word[3];
-	return stored.word[0] == sum.word[0] && stored.word[1] == sum.word[1] ? 0 : -ECKSUM;
+	if (bp_uses_crypt(bp))
+		return checksum_embedded_verify_truncated(c, data, size, verifier, NULL);
+	return checksum_embedded_verify(c, data, size, verifier, NULL);
 }
 
 static int zilog_verify(const struct bp *bp, uint8_t *data, size_t size)
 {
 	struct cksum verifier;
-	uint64_t nused;
-	bool swapped;
 
 	memcpy(&verifier, &bp->w[12], sizeof(verifier));
-	if (!bp_uses_crypt(bp))
-		return checksum_embedded_verify(bp_checksum(bp), data, size, &verifier, &swapped);
-	if (bp_checksum(bp) == CHECKSUM_ZILOG)
-		return trailer_verify_folded(CHECKSUM_ZILOG, data, size, size - GANG_TRAILER_SIZE, &verifier);
-	if (size < ZIL_CHAIN_SIZE)
-		return -ECKSUM;
-	nused = load64(data + ZIL_NUSED_OFFSET, load_host64(data + 144) != ECK_MAGIC);
-	if (nused < ZIL_CHAIN_SIZE || nused > size || ROUND_UP(nused, 4096) > size)
-		return -ECKSUM;
-	return trailer_verify_folded(CHECKSUM_ZILOG2, data, ROUND_UP(nused, 4096), 144, &verifier);
+	return trailer_verify(bp_checksum(bp), bp, data, size, &verifier);
 }
 
 static int block_verify(const struct zio_pool *zp, const struct bp *bp, const uint8_t *data, size_t size)
@@ -199,14 +165,11 @@ static int gang_header_verify(struct zio_op *op, const uint8_t *data, uint32_t s
 	struct dva dva = bp_dva(&op->bp, 0);
 	struct cksum verifier = {{dva.vdev, dva.offset, bp_physical_birth(&op->bp), 0}};
 	autofree uint8_t *copy = malloc(size);
-	bool swapped;
 
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, data, size);
-	if (bp_uses_crypt(&op->bp))
-		return trailer_verify_folded(CHECKSUM_GANG_HEADER, copy, size, size - GANG_TRAILER_SIZE, &verifier);
-	return checksum_embedded_verify(CHECKSUM_GANG_HEADER, copy, size, &verifier, &swapped);
+	return trailer_verify(CHECKSUM_GANG_HEADER, &op->bp, copy, size, &verifier);
 }
 
 /* A pool whose feature is active may still hold headers of the old size. */

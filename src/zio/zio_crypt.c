@@ -17,9 +17,6 @@
 #define ZIL_MAGIC       UINT64_C(0x0210da7ab10c7a11)
 #define TX_WRITE        9
 #define TX_CLONE_RANGE  24
-#define TYPE_ZIL        9
-#define TYPE_DNODE      10
-#define TYPE_OBJSET     11
 
 /* Derived keys, found by their salt: sets picked by the first salt byte, oldest of a set replaced. */
 #define SALT_SETS 64
@@ -42,7 +39,12 @@ struct crypt_key {
 	pthread_rwlock_t lock; /* guards what follows; a leaf in the lock order */
 	struct salt_key cache[SALT_SETS][SALT_WAYS];
 	uint8_t victim[SALT_SETS];
+	uint8_t write_salt[CRYPT_SALT];
+	uint64_t write_left; /* blocks that write_salt is still good for */
 };
+
+TUNABLE(tunable_key_max_salt_uses, "zfs_key_max_salt_uses", "blocks", 400000000, 1, UINT64_MAX,
+	"so many blocks are encrypted under one key derived from a data set's master key");
 
 struct crypt_key *crypt_key_create(enum crypt_suite suite, uint64_t guid, const uint8_t *master,
 				   const uint8_t *hmac_key, unsigned version)
@@ -155,6 +157,17 @@ static void bp_salt_iv(const struct bp *bp, uint8_t salt[CRYPT_SALT], uint8_t iv
 		store_be32(iv + 8, tail);
 }
 
+static void set_word_bytes(struct bp *bp, unsigned i, const uint8_t in[8])
+{
+	bp->w[i] = bits64(bp->w[6], 63, 1) ? load_le64(in) : load_be64(in);
+}
+
+static void bp_set_mac(struct bp *bp, const uint8_t mac[CRYPT_MAC])
+{
+	set_word_bytes(bp, 14, mac);
+	set_word_bytes(bp, 15, mac + 8);
+}
+
 static size_t bab_bytes(unsigned version)
 {
 	return version ? BAB_V1_BYTES : BAB_V0_BYTES;
@@ -180,7 +193,7 @@ static size_t bab_put(const struct bp *bp, unsigned version, uint8_t *out)
 		prop &= ~(PROP_ORDER | PROP_COMPRESS | PROP_PSIZE);
 	memset(out, 0, n);
 	store_le64(out, prop);
-	if (!bp_is_hole(bp) && bp_type(bp) != TYPE_OBJSET)
+	if (!bp_is_hole(bp) && bp_type(bp) != DMU_OT_OBJSET)
 		bp_mac(bp, out + 8);
 	return n;
 }
@@ -195,14 +208,21 @@ static size_t bab_put_phys(const uint8_t *phys, bool swap, unsigned version, uin
 
 /* --- indirect blocks (A1.10) --- */
 
-static bool indirect_mac_matches(const struct bp *bp, const uint8_t *data, size_t n, unsigned version, uint8_t *babs)
+static void indirect_sum(const struct bp *bp, const uint8_t *data, size_t n, unsigned version, uint8_t *babs,
+			 uint8_t sum[64])
 {
-	uint8_t sum[64], mac[CRYPT_MAC];
 	struct crypt_iov v = {babs, 0};
 
 	for (size_t i = 0; i < n; i++)
 		v.len += bab_put_phys(data + i * BP_SIZE, bp_is_swapped(bp), version, babs + v.len);
 	crypt_sha512(&v, 1, sum);
+}
+
+static bool indirect_mac_matches(const struct bp *bp, const uint8_t *data, size_t n, unsigned version, uint8_t *babs)
+{
+	uint8_t sum[64], mac[CRYPT_MAC];
+
+	indirect_sum(bp, data, n, version, babs, sum);
 	bp_mac(bp, mac);
 	return memcmp(sum, mac, CRYPT_MAC) == 0;
 }
@@ -220,6 +240,19 @@ int zio_crypt_check_indirect(const struct bp *bp, const uint8_t *data, size_t ls
 	return ok ? 0 : -ECKSUM;
 }
 
+int zio_crypt_set_indirect(struct bp *bp, const uint8_t *data, size_t lsize)
+{
+	size_t n = lsize / BP_SIZE;
+	autofree uint8_t *babs = malloc(n * BAB_V1_BYTES + 1);
+	uint8_t sum[64];
+
+	if (!babs)
+		return -ENOMEM;
+	indirect_sum(bp, data, n, 1, babs, sum);
+	bp_set_mac(bp, sum);
+	return 0;
+}
+
 /* --- blocks opened as one message: pieces are collected, then opened --- */
 
 struct pieces {
@@ -231,6 +264,19 @@ static void piece_add(struct crypt_iov *v, size_t *n, const uint8_t *base, size_
 {
 	if (len)
 		v[(*n)++] = (struct crypt_iov){(void *)base, len};
+}
+
+static int block_seal(struct crypt_key *k, const struct bp *bp, const struct pieces *p, uint8_t *to,
+		      uint8_t mac[CRYPT_MAC])
+{
+	uint8_t salt[CRYPT_SALT], iv[CRYPT_IV], key[CRYPT_KEY_MAX];
+	int err;
+
+	bp_salt_iv(bp, salt, iv);
+	block_key(k, salt, key);
+	err = crypt_encrypt(k->suite, key, iv, p->aad, p->naad, p->text, p->ntext, to, mac);
+	explicit_bzero(key, sizeof(key));
+	return err;
 }
 
 static int block_open(struct crypt_key *k, const struct bp *bp, const struct pieces *p, const uint8_t mac[CRYPT_MAC])
@@ -327,7 +373,8 @@ static int dnode_block_collect(const struct bp *bp, unsigned version, uint8_t *d
 	return 0;
 }
 
-static int dnode_block_open(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size)
+/* seal NULL: open; else encrypt, and put the MAC there. */
+static int dnode_block_do(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size, uint8_t *seal)
 {
 	uint8_t mac[CRYPT_MAC];
 	autofree uint8_t *aad = malloc(size);
@@ -343,6 +390,8 @@ static int dnode_block_open(struct crypt_key *k, const struct bp *bp, uint8_t *d
 	err = dnode_block_collect(bp, k->version, data, size, aad, &aad_iov.len, &p);
 	if (err)
 		return err;
+	if (seal)
+		return block_seal(k, bp, &p, NULL, seal);
 	bp_mac(bp, mac);
 	return block_open(k, bp, &p, mac);
 }
@@ -386,7 +435,8 @@ static int zil_block_collect(uint8_t *data, size_t size, bool swap, struct piece
 	return 0;
 }
 
-static int zil_block_open(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size)
+/* The MAC is in the block's trailer. */
+static int zil_block_do(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size, bool seal)
 {
 	size_t max = 2 * (size / ZIL_RECORD_HEAD) + 1; /* pieces of either kind */
 	autofree struct crypt_iov *v = malloc(2 * max * sizeof(*v));
@@ -400,20 +450,24 @@ static int zil_block_open(struct crypt_key *k, const struct bp *bp, uint8_t *dat
 	if (size < ZIL_RECORDS)
 		return -ECKSUM;
 	magic = load_host64(data + ZIL_HEADER);
+	if (seal) /* the trailer is made after this */
+		magic = bp_is_swapped(bp) ? __builtin_bswap64(ZIL_MAGIC) : ZIL_MAGIC;
 	if (magic != ZIL_MAGIC && magic != __builtin_bswap64(ZIL_MAGIC))
 		return -ECKSUM;
 	err = zil_block_collect(data, size, magic != ZIL_MAGIC, &p);
 	if (err)
 		return err;
+	if (seal)
+		return block_seal(k, bp, &p, NULL, data + ZIL_MAC);
 	memcpy(mac, data + ZIL_MAC, CRYPT_MAC);
 	return block_open(k, bp, &p, mac);
 }
 
 /* --- authenticated blocks (A1.9) --- */
 
-static int authenticated_check(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size)
+static int authenticated_check(struct crypt_key *k, const struct bp *bp, const uint8_t *data, size_t size)
 {
-	struct crypt_iov v = {data, size};
+	struct crypt_iov v = {(void *)data, size};
 	uint8_t sum[64], mac[CRYPT_MAC];
 
 	crypt_hmac_sha512(k->hmac_key, CRYPT_HMAC_KEY, &v, 1, sum);
@@ -424,16 +478,88 @@ static int authenticated_check(struct crypt_key *k, const struct bp *bp, uint8_t
 int zio_crypt_read(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t psize)
 {
 	if (bp_is_encrypted(bp)) {
-		if (bp_type(bp) == TYPE_DNODE)
-			return dnode_block_open(k, bp, data, psize);
-		if (bp_type(bp) == TYPE_ZIL)
-			return zil_block_open(k, bp, data, psize);
+		if (bp_type(bp) == DMU_OT_DNODE)
+			return dnode_block_do(k, bp, data, psize, NULL);
+		if (bp_type(bp) == DMU_OT_INTENT_LOG)
+			return zil_block_do(k, bp, data, psize, false);
 		return data_open(k, bp, data, psize);
 	}
 	/* an object set's MACs are inside it: zio_crypt_check_objset */
-	if (bp_is_authenticated(bp) && bp_type(bp) != TYPE_OBJSET)
+	if (bp_is_authenticated(bp) && bp_type(bp) != DMU_OT_OBJSET)
 		return authenticated_check(k, bp, data, psize);
 	return 0;
+}
+
+/* --- sealing --- */
+
+bool crypt_key_can_seal(const struct crypt_key *k)
+{
+	return k->version == 1;
+}
+
+void zio_crypt_set_fill(struct bp *bp, uint64_t fill)
+{
+	if (bp_is_encrypted(bp))
+		bp->w[11] = (bp->w[11] & ~(uint64_t)UINT32_MAX) | (uint32_t)fill;
+	else
+		bp->w[11] = fill;
+}
+
+static void write_salt(struct crypt_key *k, uint8_t salt[CRYPT_SALT])
+{
+	pthread_rwlock_wrlock(&k->lock);
+	if (k->write_left == 0) {
+		os_random(k->write_salt, sizeof(k->write_salt));
+		k->write_left = tunable_get(&tunable_key_max_salt_uses);
+	}
+	k->write_left--;
+	memcpy(salt, k->write_salt, CRYPT_SALT);
+	pthread_rwlock_unlock(&k->lock);
+}
+
+void zio_crypt_set_fresh(struct crypt_key *k, struct bp *bp)
+{
+	bool little = bits64(bp->w[6], 63, 1);
+	uint8_t salt[CRYPT_SALT], iv[CRYPT_IV];
+	uint64_t tail;
+
+	write_salt(k, salt);
+	os_random(iv, sizeof(iv));
+	set_word_bytes(bp, 4, salt);
+	set_word_bytes(bp, 5, iv);
+	tail = little ? load_le32(iv + 8) : load_be32(iv + 8);
+	bp->w[11] = (uint32_t)bp->w[11] | tail << 32;
+}
+
+int zio_crypt_encrypt(struct crypt_key *k, struct bp *bp, const uint8_t *from, uint8_t *to, size_t psize)
+{
+	struct crypt_iov text = {(void *)from, psize};
+	uint8_t mac[CRYPT_MAC];
+	int err;
+
+	if (from != to && (bp_type(bp) == DMU_OT_DNODE || bp_type(bp) == DMU_OT_INTENT_LOG))
+		memcpy(to, from, psize);
+	if (bp_type(bp) == DMU_OT_INTENT_LOG) {
+		err = zil_block_do(k, bp, to, psize, true);
+		return err == -ECKSUM ? -EINVAL : err;
+	}
+	if (bp_type(bp) == DMU_OT_DNODE)
+		err = dnode_block_do(k, bp, to, psize, mac);
+	else
+		err = block_seal(k, bp, &(struct pieces){.text = &text, .ntext = 1}, to, mac);
+	if (err)
+		return err == -ECKSUM ? -EINVAL : err;
+	bp_set_mac(bp, mac);
+	return 0;
+}
+
+void zio_crypt_authenticate(struct crypt_key *k, struct bp *bp, const uint8_t *data, size_t psize)
+{
+	struct crypt_iov v = {(void *)data, psize};
+	uint8_t sum[64];
+
+	crypt_hmac_sha512(k->hmac_key, CRYPT_HMAC_KEY, &v, 1, sum);
+	bp_set_mac(bp, sum);
 }
 
 /* --- object set blocks (A1.13) --- */
@@ -473,9 +599,10 @@ static size_t objset_dnode_put(const struct objset_crypt *o, size_t at, uint8_t 
 	return DNODE_CORE + dnode_babs(&p, o->swap, o->version, out + DNODE_CORE);
 }
 
-static bool objset_portable_matches(struct crypt_key *k, const struct objset_crypt *o)
+/* Each makes 64 bytes, of which OBJSET_MAC are kept; false when the dnodes' parts do not fit. */
+static bool objset_portable(struct crypt_key *k, const struct objset_crypt *o, uint8_t sum[64])
 {
-	uint8_t head[16] = {0}, dn[DN_MAX], sum[64];
+	uint8_t head[16] = {0}, dn[DN_MAX];
 	size_t len = objset_dnode_put(o, 0, dn);
 	struct crypt_iov v[2] = {{head, sizeof(head)}, {dn, len}};
 
@@ -483,7 +610,7 @@ static bool objset_portable_matches(struct crypt_key *k, const struct objset_cry
 		return false;
 	store_be64(head, load64(o->data + OBJSET_TYPE, o->swap)); /* big endian: a slip that is the format */
 	crypt_hmac_sha512(k->hmac_key, CRYPT_HMAC_KEY, v, 2, sum);
-	return memcmp(sum, o->data + OBJSET_PORTABLE, OBJSET_MAC) == 0;
+	return true;
 }
 
 /* No local MAC is kept while accounting is incomplete or absent. */
@@ -493,11 +620,11 @@ static bool objset_has_local(const struct objset_crypt *o)
 	       (o->data[OBJSET_USERUSED] || o->data[OBJSET_GROUPUSED]);
 }
 
-static bool objset_local_matches(struct crypt_key *k, const struct objset_crypt *o)
+static bool objset_local(struct crypt_key *k, const struct objset_crypt *o, uint8_t sum[64])
 {
 	static const size_t place[] = {OBJSET_USERUSED, OBJSET_GROUPUSED, OBJSET_PROJECT};
 	size_t ndnodes = o->size >= OBJSET_V3 ? 3 : 2, n = 1;
-	uint8_t flags[8], dn[3][DN_MAX], sum[64];
+	uint8_t flags[8], dn[3][DN_MAX];
 	struct crypt_iov v[4] = {{flags, sizeof(flags)}};
 
 	store_le64(flags, load64(o->data + OBJSET_FLAGS, o->swap));
@@ -512,42 +639,43 @@ static bool objset_local_matches(struct crypt_key *k, const struct objset_crypt 
 		v[n++] = (struct crypt_iov){dn[i], len};
 	}
 	crypt_hmac_sha512(k->hmac_key, CRYPT_HMAC_KEY, v, n, sum);
-	return memcmp(sum, o->data + OBJSET_LOCAL, OBJSET_MAC) == 0;
+	return true;
 }
 
 int zio_crypt_check_objset(struct crypt_key *k, const struct bp *bp, const uint8_t *data, size_t size)
 {
 	struct objset_crypt o = {data, size, bp_is_swapped(bp), k->version};
+	uint8_t sum[64];
 
-	if (size < OBJSET_V1 || !objset_portable_matches(k, &o))
+	if (size < OBJSET_V1 || !objset_portable(k, &o, sum) || memcmp(sum, data + OBJSET_PORTABLE, OBJSET_MAC) != 0)
 		return -ECKSUM;
-	if (objset_has_local(&o) && !objset_local_matches(k, &o))
+	if (objset_has_local(&o) && (!objset_local(k, &o, sum) || memcmp(sum, data + OBJSET_LOCAL, OBJSET_MAC) != 0))
 		return -ECKSUM;
+	return 0;
+}
+
+int zio_crypt_seal_objset(struct crypt_key *k, const struct bp *bp, uint8_t *data, size_t size)
+{
+	struct objset_crypt o = {data, size, bp_is_swapped(bp), k->version};
+	uint8_t portable[64], local[64] = {0};
+
+	if (size < OBJSET_V1 || !objset_portable(k, &o, portable))
+		return -EINVAL;
+	if (objset_has_local(&o) && !objset_local(k, &o, local))
+		return -EINVAL;
+	memcpy(data + OBJSET_PORTABLE, portable, OBJSET_MAC);
+	memcpy(data + OBJSET_LOCAL, local, OBJSET_MAC);
 	return 0;
 }
 
 /* --- checksums beside MACs (2.6 of chapter 02) --- */
 
-static bool cksum_keeps_half(enum checksum c)
-{
-	return c == CHECKSUM_SHA256 || c == CHECKSUM_SHA512 || c == CHECKSUM_SKEIN || c == CHECKSUM_BLAKE3;
-}
-
-void zio_crypt_cksum_fold(enum checksum c, struct cksum *sum)
-{
-	if (!cksum_keeps_half(c)) {
-		sum->word[0] ^= sum->word[2];
-		sum->word[1] ^= sum->word[3];
-	}
-	sum->word[2] = sum->word[3] = 0;
-}
-
 bool zio_crypt_cksum_matches(const struct bp *bp, const struct cksum *full)
 {
 	struct cksum c = *full;
 
-	if (!bp_uses_crypt(bp) || bp_type(bp) == TYPE_OBJSET)
+	if (!bp_uses_crypt(bp) || bp_type(bp) == DMU_OT_OBJSET)
 		return memcmp(&c, &bp->w[12], sizeof(c)) == 0;
-	zio_crypt_cksum_fold(bp_checksum(bp), &c);
+	checksum_truncate(bp_checksum(bp), &c);
 	return c.word[0] == bp->w[12] && c.word[1] == bp->w[13];
 }

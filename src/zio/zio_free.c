@@ -121,7 +121,7 @@ int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct crypt
 		return -EROFS;
 	if (size == 0 || size % 4096 || size > BLOCK_MAX)
 		return -EINVAL;
-	if (key)
+	if (key && !crypt_key_can_seal(key))
 		return -ENOTSUP;
 	err = zp->alloc->alloc(zp->alloc_arg, ZIO_CLASS_LOG, size, 1, txg, ZIO_ALLOC_ZIL | (flags & ZIO_ALLOC_NOWAIT),
 			       NULL, dva);
@@ -131,6 +131,8 @@ int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct crypt
 	bp_set_props(out, &props);
 	bp_set_dva(out, 0, &dva[0]);
 	out->w[10] = txg;
+	if (key)
+		zio_crypt_set_fresh(key, out);
 	counter_add(&zp->allocated, dva[0].asize);
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* What of a block is stored, and how its pointer describes it (docs/format/02-blocks-and-objects.md, 3.2 and 3.3). */
+#include "zio/zio_crypt.h"
 #include "zio/zio_write_impl.h"
 
 static bool is_zero(const uint8_t *data, size_t size)
@@ -19,7 +20,7 @@ static int check_request(const struct zio_wop *op)
 
 	if (p->copies < 1 || p->copies > BP_DVAS || p->gang_copies > BP_DVAS || p->level > 31)
 		return -EINVAL;
-	if (p->dedup || w->key)
+	if (p->dedup || (w->key && !crypt_key_can_seal(w->key)))
 		return -ENOTSUP;
 	return 0;
 }
@@ -54,11 +55,19 @@ static int make_sum(struct zio_wop *op)
 static int make_log_block(struct zio_wop *op)
 {
 	const struct zio_write *w = op->w;
+	bool crypt = bp_uses_crypt(&op->bp);
 	struct cksum verifier;
+	int err = 0;
 
+	if (crypt != (w->key != NULL))
+		return crypt ? -EKEY : -EINVAL;
+	if (crypt)
+		err = zio_crypt_encrypt(w->key, &op->bp, w->data->data, w->data->data, w->lsize);
+	if (err)
+		return err;
 	memcpy(&verifier, &op->bp.w[12], sizeof(verifier));
 	return checksum_embedded_put(bp_checksum(&op->bp), w->data->data, w->lsize, &verifier, bp_is_swapped(&op->bp),
-				     bp_uses_crypt(&op->bp));
+				     crypt);
 }
 
 /* Over a block whose pointer is known: nothing in it changes but checksum words. */
@@ -66,7 +75,6 @@ static int transform_fixed(struct zio_wop *op)
 {
 	const struct zio_write *w = op->w;
 	enum checksum c = bp_checksum(&w->bp);
-	int err;
 
 	op->data = buf_hold(w->data);
 	op->bp = w->bp;
@@ -75,13 +83,11 @@ static int transform_fixed(struct zio_wop *op)
 		return -EINVAL;
 	if (w->lsize == 0 || w->lsize % 512 || w->lsize > bp_psize(&op->bp) || w->data->size < w->lsize)
 		return -EINVAL;
+	if (c == CHECKSUM_ZILOG || c == CHECKSUM_ZILOG2)
+		return make_log_block(op);
 	if (w->key)
 		return -ENOTSUP;
-	if (c == CHECKSUM_ZILOG || c == CHECKSUM_ZILOG2)
-		err = make_log_block(op);
-	else
-		err = w->lsize == bp_psize(&op->bp) ? make_sum(op) : -EINVAL;
-	return err;
+	return w->lsize == bp_psize(&op->bp) ? make_sum(op) : -EINVAL;
 }
 
 /* Of sizes on the devices. They change when one is added: read once per block. */
@@ -140,7 +146,7 @@ static int transform_raw(struct zio_wop *op)
 	memset(bp->w, 0, (crypt ? BP_DVAS - 1 : BP_DVAS) * 2 * sizeof(bp->w[0]));
 	memset(&bp->w[7], 0, 3 * sizeof(bp->w[0]));
 	bp->w[10] = w->txg;
-	bp->w[11] = crypt ? (bp->w[11] & ~(uint64_t)UINT32_MAX) | (uint32_t)w->fill : w->fill;
+	zio_crypt_set_fill(bp, w->fill);
 	return make_sum(op);
 }
 
@@ -160,6 +166,7 @@ static struct bp_props props_of(const struct zio_write *w, enum compress compres
 	    .checksum = w->policy.checksum,
 	    .type = w->policy.type,
 	    .level = w->policy.level,
+	    .crypt = w->key != NULL,
 	    .swapped = w->policy.byteorder,
 	};
 }
@@ -196,12 +203,72 @@ static int transform_compress(struct zio_wop *op, enum compress *compress)
 	return 0;
 }
 
+/* --- encrypted sets (04, A1.9 - A1.13) --- */
+
+/* Bytes that only we hold, to be changed: the compressed ones, or a copy. */
+static int own_data(struct zio_wop *op)
+{
+	struct buf *b;
+
+	if (op->data != op->w->data)
+		return 0;
+	b = buf_alloc(op->psize);
+	if (!b)
+		return -ENOMEM;
+	memcpy(b->data, op->data->data, op->psize);
+	buf_release(op->data);
+	op->data = b;
+	return 0;
+}
+
+static int seal_data(struct zio_wop *op)
+{
+	struct buf *to = op->data != op->w->data ? buf_hold(op->data) : buf_alloc(op->psize);
+	int err;
+
+	if (!to)
+		return -ENOMEM;
+	zio_crypt_set_fresh(op->w->key, &op->bp);
+	err = zio_crypt_encrypt(op->w->key, &op->bp, op->data->data, to->data, op->psize);
+	buf_release(op->data);
+	op->data = to;
+	return err;
+}
+
+static int seal(struct zio_wop *op)
+{
+	struct crypt_key *key = op->w->key;
+	int err;
+
+	if (bp_level(&op->bp) > 0)
+		return zio_crypt_set_indirect(&op->bp, op->w->data->data, op->w->lsize);
+	if (bp_is_encrypted(&op->bp))
+		return seal_data(op);
+	if (bp_type(&op->bp) != DMU_OT_OBJSET) {
+		zio_crypt_authenticate(key, &op->bp, op->data->data, op->psize);
+		return 0;
+	}
+	err = own_data(op);
+	return err ? err : zio_crypt_seal_objset(key, &op->bp, op->data->data, op->psize);
+}
+
+/* What must stay readable field by field is never compressed in encrypted sets (3.2). */
+static enum compress compress_sealed(const struct zio_write *w, enum compress compress)
+{
+	const struct zio_policy *p = &w->policy;
+
+	if (!w->key || p->level > 0 || (p->type != DMU_OT_DNODE && p->type != DMU_OT_OBJSET))
+		return compress;
+	return compress == COMPRESS_OFF ? COMPRESS_OFF : COMPRESS_EMPTY;
+}
+
 static int transform_block(struct zio_wop *op, enum compress compress, enum zio_made *made)
 {
 	const struct zio_write *w = op->w;
 	struct bp_props props;
 	int err = 0;
 
+	compress = compress_sealed(w, compress);
 	if (compress != COMPRESS_OFF && is_zero(w->data->data, w->lsize)) {
 		make_hole(op);
 		*made = ZIO_MADE_WHOLE;
@@ -224,8 +291,10 @@ static int transform_block(struct zio_wop *op, enum compress compress, enum zio_
 	props = props_of(w, compress, op->psize);
 	bp_set_props(&op->bp, &props);
 	op->bp.w[10] = w->txg;
-	op->bp.w[11] = w->fill;
-	return make_sum(op);
+	zio_crypt_set_fill(&op->bp, w->fill);
+	if (w->key)
+		err = seal(op);
+	return err ? err : make_sum(op);
 }
 
 static bool is_on_removed_vdev(const struct zio_pool *zp, const struct bp *bp)

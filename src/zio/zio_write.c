@@ -284,14 +284,18 @@ static bool op_may_gang(const struct zio_wop *op)
 	return op->psize > MAX(op->zp->min_alloc, 512);
 }
 
-/* The old block's own space, when it was made in this group and has the same size. */
+/*
+ * The old block's own space, when it was made in this group and has the same size. Encrypted blocks always move
+ * (04, A1.6).
+ */
 static bool may_stay(const struct zio_wop *op)
 {
 	const struct bp *old = &op->w->bp;
 
-	return op->w->rewrite && !(op->w->flags & ZIO_WRITE_RAW) && !op->placed && !bp_is_hole(old) &&
-	       !bp_is_embedded(old) && bp_birth(old) == op->w->txg && bp_physical_birth(old) == op->w->txg &&
-	       bp_psize(old) == op->psize && (bp_is_gang(old) || bp_ndvas(old) == op->ndvas);
+	return op->w->rewrite && !bp_is_encrypted(&op->bp) && !(op->w->flags & ZIO_WRITE_RAW) && !op->placed &&
+	       !bp_is_hole(old) && !bp_is_embedded(old) && bp_birth(old) == op->w->txg &&
+	       bp_physical_birth(old) == op->w->txg && bp_psize(old) == op->psize &&
+	       (bp_is_gang(old) || bp_ndvas(old) == op->ndvas);
 }
 
 static void op_placed(struct zio_wop *op, int err)

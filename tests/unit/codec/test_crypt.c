@@ -215,6 +215,85 @@ static void empty_messages_have_a_tag(void **state)
 	assert_int_equal(crypt_decrypt(CRYPT_AES_192_GCM, key, iv, a, 2, NULL, 0, mac), -ECKSUM);
 }
 
+/* The vectors of the chapter, made by us; and key pairs wrapped as they are in its other example. */
+static void what_is_sealed_is_as_in_the_chapter(void **state)
+{
+	static const struct {
+		enum crypt_suite s;
+		const char *key, *first, *mac;
+	} v[] = {
+	    {CRYPT_AES_256_GCM, "7164b92c060337cef9b0c5d36809a5e0688209fda248ecd2f0f4f016d1116388",
+	     "7f3944acf1b8c11c815a6c213415da1db9697ac369cb7216cd8e3ab85f6f0382", "edd4524bbff284febc247e43f3fac368"},
+	    {CRYPT_AES_128_CCM, "b8af6191d36be5de3c8076bd9bf3e69a",
+	     "ba81b5ebebb47d1d3c7bd7cba86a0da92957a72d705798fdecce246d8f01addc", "f0c2926c769c83b2cee9cd256ea9aa2f"},
+	};
+	uint8_t key[32], iv[12], text[512], to[512], mac[16], aad[24], pair[96];
+	struct crypt_iov one = {text, sizeof(text)};
+	struct crypt_iov many[4] = {{text, 100}, {text + 100, 0}, {text + 100, 13}, {text + 113, 399}};
+	struct crypt_iov a = {aad, sizeof(aad)}, t[2] = {{pair, 32}, {pair + 32, 64}};
+
+	unhex("b0b1b2b3b4b5b6b7b8b9babb", iv);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(v); i++) {
+		unhex(v[i / 2].key, key);
+		count_up(text, sizeof(text), 0);
+		assert_int_equal(
+		    crypt_encrypt(v[i / 2].s, key, iv, NULL, 0, i % 2 ? many : &one, i % 2 ? 4 : 1, NULL, mac), 0);
+		expect_hex(text, v[i / 2].first);
+		expect_hex(mac, v[i / 2].mac);
+		memset(mac, 0, sizeof(mac));
+		count_up(text, sizeof(text), 0);
+		assert_int_equal(crypt_encrypt(v[i / 2].s, key, iv, NULL, 0, &one, 1, to, mac), 0);
+		expect_hex(to, v[i / 2].first);
+		expect_hex(mac, v[i / 2].mac);
+		assert_int_equal(text[100], 100); /* as it was */
+	}
+	unhex(WK, key);
+	unhex("a0a1a2a3a4a5a6a7a8a9aaab", iv);
+	unhex("080706050403020108000000000000000100000000000000", aad);
+	count_up(pair, 32, 0);
+	count_up(pair + 32, 64, 0x40);
+	assert_int_equal(crypt_encrypt(CRYPT_AES_256_GCM, key, iv, &a, 1, t, 2, NULL, mac), 0);
+	expect_hex(pair, "a383288105dd90f0b6e48dbb3902afd5b08bd21b3e4e2308bfc1f366b1b5d48c");
+	expect_hex(mac, "193f871210be32e669965727a89db312");
+}
+
+static void every_suite_opens_what_it_sealed(void **state)
+{
+	uint8_t key[32], iv[12] = {9}, text[1000], plain[1000], aad[100], mac[16];
+
+	count_up(key, sizeof(key), 3);
+	count_up(plain, sizeof(plain), 1);
+	count_up(aad, sizeof(aad), 2);
+	for (unsigned s = CRYPT_AES_128_CCM; s < CRYPT_COUNT; s++) {
+		for (size_t n = 0; n <= sizeof(text); n += n < 40 ? 1 : 137) {
+			struct crypt_iov a[2] = {{aad, n % 33}, {aad + n % 33, 50}};
+			struct crypt_iov t[2] = {{text, n / 3}, {text + n / 3, n - n / 3}};
+			size_t naad = n % 3, ntext = n ? 2 : 0;
+
+			memcpy(text, plain, sizeof(text));
+			assert_int_equal(crypt_encrypt(s, key, iv, a, naad, t, ntext, NULL, mac), 0);
+			if (n > 16)
+				assert_memory_not_equal(text, plain, n);
+			assert_memory_equal(text + n, plain + n, sizeof(text) - n);
+			assert_int_equal(crypt_decrypt(s, key, iv, a, naad, t, ntext, mac), 0);
+			assert_memory_equal(text, plain, sizeof(text));
+		}
+	}
+}
+
+static void more_than_ccm_takes_is_refused(void **state)
+{
+	autofree uint8_t *text = xcalloc(1, 16 << 20);
+	struct crypt_iov v = {text, 16 << 20};
+	uint8_t key[32] = {0}, iv[12] = {0}, mac[16];
+
+	assert_int_equal(crypt_encrypt(CRYPT_AES_256_CCM, key, iv, NULL, 0, &v, 1, NULL, mac), -EINVAL);
+	v.len--;
+	assert_int_equal(crypt_encrypt(CRYPT_AES_256_CCM, key, iv, NULL, 0, &v, 1, NULL, mac), 0);
+	assert_int_equal(crypt_decrypt(CRYPT_AES_256_CCM, key, iv, NULL, 0, &v, 1, mac), 0);
+	assert_int_equal(crypt_encrypt((enum crypt_suite)9, key, iv, NULL, 0, &v, 1, NULL, mac), -ENOTSUP);
+}
+
 static void hmac_covers_scattered_text(void **state)
 {
 	uint8_t key[64], text[512], out[64];
@@ -246,7 +325,8 @@ int main(void)
 	    cmocka_unit_test(passphrases_become_wrapping_keys), cmocka_unit_test(wrapped_keys_open),
 	    cmocka_unit_test(block_keys_are_derived),           cmocka_unit_test(blocks_decrypt_whole_and_in_pieces),
 	    cmocka_unit_test(empty_messages_have_a_tag),        cmocka_unit_test(hmac_covers_scattered_text),
-	    cmocka_unit_test(unknown_suites_are_refused),
+	    cmocka_unit_test(unknown_suites_are_refused),       cmocka_unit_test(what_is_sealed_is_as_in_the_chapter),
+	    cmocka_unit_test(every_suite_opens_what_it_sealed), cmocka_unit_test(more_than_ccm_takes_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
