@@ -14,6 +14,12 @@ void disk_close(struct disk *d)
 	d->ops->close(d);
 }
 
+void disk_refresh(struct disk *d)
+{
+	if (d->ops->refresh)
+		d->ops->refresh(d);
+}
+
 static uint64_t iov_length(const struct disk_req *r)
 {
 	uint64_t sum = 0;

@@ -39,12 +39,13 @@ struct disk_ops {
 	const char *kind; /* "file", "block", "memory", ... */
 	void (*submit)(struct disk *d, struct disk_req *r);
 	void (*close)(struct disk *d);
+	void (*refresh)(struct disk *d); /* size; NULL: it never changes */
 };
 
 struct disk { /* embedded first in each kind's own struct */
 	const struct disk_ops *ops;
-	uint64_t size;       /* bytes */
-	uint32_t block_size; /* logical sector: smallest I/O and alignment, 512 for files */
+	_Atomic uint64_t size; /* bytes */
+	uint32_t block_size;   /* logical sector: smallest I/O and alignment, 512 for files */
 	uint32_t physical_block_size;
 	bool writable;
 	bool rotational; /* the kernel says so of a block device; of the device below a file nothing is known */
@@ -57,6 +58,8 @@ struct disk { /* embedded first in each kind's own struct */
 int disk_open(const char *path, unsigned flags, struct disk **out, struct err *e);
 /* All requests must have completed. */
 void disk_close(struct disk *d);
+/* Learns the size again, of a file or device that may have grown (or shrunk). Any thread. */
+void disk_refresh(struct disk *d);
 /* Any thread. Never blocks on the device (what the rings have no room for waits in a queue). */
 void disk_submit(struct disk *d, struct disk_req *r);
 /* Blocking helpers for administrative code; any size and alignment. */

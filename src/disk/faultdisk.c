@@ -50,7 +50,15 @@ static void fault_close(struct disk *d)
 	free(f);
 }
 
-static const struct disk_ops fault_ops = {"fault", fault_submit, fault_close};
+static void fault_refresh(struct disk *d)
+{
+	struct faultdisk *f = container_of(d, struct faultdisk, disk);
+
+	disk_refresh(f->lower);
+	d->size = f->lower->size;
+}
+
+static const struct disk_ops fault_ops = {"fault", fault_submit, fault_close, fault_refresh};
 
 struct disk *faultdisk_create(struct disk *lower, const struct faultdisk_hooks *hooks)
 {

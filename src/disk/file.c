@@ -36,8 +36,26 @@ static void file_close(struct disk *d)
 	free(f);
 }
 
-static const struct disk_ops file_ops = {"file", file_submit, file_close};
-static const struct disk_ops block_ops = {"block", file_submit, file_close};
+static void file_refresh(struct disk *d)
+{
+	const struct filedisk *f = container_of(d, struct filedisk, disk);
+	struct stat st;
+
+	if (fstat(f->fd, &st) == 0)
+		d->size = ROUND_DOWN((uint64_t)st.st_size, 512);
+}
+
+static void block_refresh(struct disk *d)
+{
+	const struct filedisk *f = container_of(d, struct filedisk, disk);
+	uint64_t bytes;
+
+	if (ioctl(f->fd, BLKGETSIZE64, &bytes) == 0)
+		d->size = ROUND_DOWN(bytes, (uint64_t)d->block_size);
+}
+
+static const struct disk_ops file_ops = {"file", file_submit, file_close, file_refresh};
+static const struct disk_ops block_ops = {"block", file_submit, file_close, block_refresh};
 
 /* A number of the device's request queue in sysfs; partitions have that of their disk. 0 when it is not told. */
 static uint64_t queue_number(dev_t dev, const char *name)

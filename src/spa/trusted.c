@@ -187,13 +187,16 @@ static void alloc_bias_load(struct spa *spa, struct vdev *top)
 
 static void dtls_load(struct spa *spa, struct vdev *vd)
 {
+	struct rangetree missing;
 	int err;
 
 	for (unsigned i = 0; i < vd->nchildren; i++)
 		dtls_load(spa, vd->child[i]);
 	if (!vdev_is_leaf(vd) || vd->dtl_object == 0)
 		return;
-	err = spacemap_load_dtl(spa->mos, vd->dtl_object, &vd->dtl);
+	rangetree_init(&missing);
+	err = spacemap_load_dtl(spa->mos, vd->dtl_object, &missing);
+	vdev_dtl_take(vd, &missing);
 	if (err)
 		spa_note(spa, "%s: what this device missed while it was absent cannot be read: %s",
 			 vd->path ? vd->path : "a device", err_words(err));

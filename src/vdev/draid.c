@@ -1,6 +1,6 @@
 /*
  * draid.c: where the columns of a dRAID block lie, and its distributed spares
- * (docs/format/06-allocation-and-vdevs.md, section 7). stripe.c reads them.
+ * (docs/format/06-allocation-and-vdevs.md, section 7). stripe.c reads them, stripe_write.c writes them.
  */
 #include "vdev/stripe.h"
 
@@ -195,7 +195,7 @@ struct stripe *vdev_draid_map(struct vdev *vd, struct vdev_io *io)
 	return s;
 }
 
-static void draid_read(struct vdev *vd, struct vdev_io *io)
+static void draid_start(struct vdev *vd, struct vdev_io *io, void (*start)(struct stripe *s))
 {
 	const struct draid *d = vd->priv;
 
@@ -206,9 +206,55 @@ static void draid_read(struct vdev *vd, struct vdev_io *io)
 	}
 	struct stripe *s = vdev_draid_map(vd, io);
 	if (s)
-		stripe_read(s);
+		start(s);
 	else
 		io->done(io, -ENOMEM);
+}
+
+static void draid_read(struct vdev *vd, struct vdev_io *io)
+{
+	draid_start(vd, io, stripe_read);
+}
+
+static void draid_write(struct vdev *vd, struct vdev_io *io)
+{
+	draid_start(vd, io, stripe_write);
+}
+
+/* Whole rows of one group: a range on each child of the group. */
+static void trim_group(struct trim *t, size_t part, struct vdev *vd, uint64_t offset, uint64_t size)
+{
+	const struct draid *d = vd->priv;
+	struct place at = draid_place(d, offset / d->group_size);
+	uint64_t start = at.row * ROW_HEIGHT + offset % d->group_size / d->group_width;
+
+	for (unsigned i = 0; i < d->group_width; i++) {
+		bool wrapped = at.first + i >= at.disks;
+		struct vdev *c = vd->child[draid_child(d, at.pidx, (at.first + i) % at.disks)];
+
+		trim_part(t, part + i, c, start + (wrapped ? ROW_HEIGHT : 0), size / d->group_width);
+	}
+}
+
+static void draid_trim(struct vdev *vd, struct vdev_io *io)
+{
+	const struct draid *d = vd->priv;
+	uint64_t row = (uint64_t)d->group_width << vd->ashift;
+	uint64_t from = ROUND_UP(io->offset, row), to = ROUND_DOWN(io->offset + io->size, row);
+
+	if (to <= from) {
+		io->done(io, 0);
+		return;
+	}
+	uint64_t groups = (to - 1) / d->group_size - from / d->group_size + 1;
+	struct trim *t = trim_create(io, groups * d->group_width);
+	for (size_t part = 0; from < to; part += d->group_width) {
+		uint64_t n = MIN(to - from, d->group_size - from % d->group_size);
+
+		trim_group(t, part, vd, from, n);
+		from += n;
+	}
+	trim_finish(t);
 }
 
 /* Distributed spares */
@@ -229,50 +275,68 @@ struct vdev *vdev_dspare_child(const struct vdev *spare, uint64_t offset)
 	return top->child[child];
 }
 
-struct spare_read {
+struct spare_io {
 	struct vdev_io *io;
 	struct vdev_io child;
 };
 
 static int dspare_verify(struct vdev_io *c, const uint8_t *data)
 {
-	struct spare_read *sr = c->arg;
+	struct spare_io *si = c->arg;
 
-	return sr->io->verify(sr->io, data);
+	return si->io->verify(si->io, data);
 }
 
 static void dspare_done(struct vdev_io *c, int err)
 {
-	struct spare_read *sr = c->arg;
-	struct vdev_io *io = sr->io;
+	struct spare_io *si = c->arg;
+	struct vdev_io *io = si->io;
 
 	io->from = c->from;
-	free(sr);
+	free(si);
 	io->done(io, err);
+}
+
+/* The request goes on to the child that holds the range; a range over two of them is none of ours. */
+static void dspare_pass(struct vdev *vd, struct vdev_io *io, void (*start)(struct vdev *vd, struct vdev_io *io))
+{
+	struct vdev *c = vdev_dspare_child(vd, io->offset);
+
+	if (!c || vdev_dspare_child(vd, io->offset + io->size + io->zeros - 1) != c) {
+		io->done(io, -ENXIO);
+		return;
+	}
+	struct spare_io *si = xcalloc(1, sizeof(*si));
+	si->io = io;
+	si->child = (struct vdev_io){
+	    .offset = io->offset,
+	    .size = io->size,
+	    .data = io->data,
+	    .zeros = io->zeros,
+	    .txg = io->txg,
+	    .flags = io->flags,
+	    .class = io->class,
+	    .verify = io->verify ? dspare_verify : NULL,
+	    .done = dspare_done,
+	    .arg = si,
+	    .depth = io->depth + 1,
+	};
+	start(c, &si->child);
 }
 
 static void dspare_read(struct vdev *vd, struct vdev_io *io)
 {
-	struct vdev *c = vdev_dspare_child(vd, io->offset);
+	dspare_pass(vd, io, vdev_read);
+}
 
-	if (!c || vdev_dspare_child(vd, io->offset + io->size - 1) != c) {
-		io->done(io, -ENXIO);
-		return;
-	}
-	struct spare_read *sr = xcalloc(1, sizeof(*sr));
-	sr->io = io;
-	sr->child = (struct vdev_io){
-	    .offset = io->offset,
-	    .size = io->size,
-	    .data = io->data,
-	    .txg = io->txg,
-	    .flags = io->flags,
-	    .verify = io->verify ? dspare_verify : NULL,
-	    .done = dspare_done,
-	    .arg = sr,
-	    .depth = io->depth + 1,
-	};
-	vdev_read(c, &sr->child);
+static void dspare_write(struct vdev *vd, struct vdev_io *io)
+{
+	dspare_pass(vd, io, vdev_write);
+}
+
+static void dspare_trim(struct vdev *vd, struct vdev_io *io)
+{
+	dspare_pass(vd, io, vdev_trim);
 }
 
 const struct vdev_ops vdev_draid_ops = {
@@ -280,6 +344,8 @@ const struct vdev_ops vdev_draid_ops = {
     .kind = VDEV_DRAID,
     .create = draid_create,
     .read = draid_read,
+    .write = draid_write,
+    .trim = draid_trim,
     .psize_to_asize = draid_asize,
     .asize_of = draid_asize_of,
     .settle = draid_settle,
@@ -290,5 +356,7 @@ const struct vdev_ops vdev_dspare_ops = {
     .type = "dspare",
     .kind = VDEV_DSPARE,
     .read = dspare_read,
+    .write = dspare_write,
+    .trim = dspare_trim,
     .psize_to_asize = vdev_plain_asize,
 };

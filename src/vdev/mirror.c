@@ -2,7 +2,7 @@
  * mirror.c: mirror, replacing and spare: every child holds all the data (docs/format/06-allocation-and-vdevs.md, 4.1).
  *
  * A read goes to one child: not one that lacks the txg if another has it, then the least loaded; when it fails or its
- * data does not verify, to the next. A scrub reads them all.
+ * data does not verify, to the next. A scrub reads them all. A write goes to all that are there, and one is enough.
  */
 #include "base/buf.h"
 #include "vdev/vdev_impl.h"
@@ -140,6 +140,72 @@ static void mirror_read(struct vdev *vd, struct vdev_io *io)
 	mirror_next(m);
 }
 
+/* --- writing --- */
+
+struct mirror_side_write {
+	struct vdev_io io;
+	int err;
+};
+
+struct mirror_write {
+	struct vdev_io *io; /* the caller's */
+	atomic_uint pending, written;
+	struct mirror_side_write child[];
+};
+
+static void mirror_write_release(struct mirror_write *m)
+{
+	struct vdev_io *io = m->io;
+	struct vdev *vd = io->vd;
+	int err = 0;
+
+	if (atomic_fetch_sub(&m->pending, 1) != 1)
+		return;
+	for (unsigned i = 0; i < vd->nchildren; i++) {
+		if (m->child[i].err && atomic_load(&m->written) > 0)
+			vdev_missed(vd->child[i], io->txg);
+		else if (m->child[i].err)
+			err = vdev_worse_error(err, m->child[i].err);
+	}
+	free(m);
+	io->done(io, err);
+}
+
+static void mirror_child_written(struct vdev_io *c, int err)
+{
+	struct mirror_write *m = c->arg;
+
+	container_of(c, struct mirror_side_write, io)->err = err;
+	if (!err)
+		atomic_fetch_add(&m->written, 1);
+	mirror_write_release(m);
+}
+
+static void mirror_write(struct vdev *vd, struct vdev_io *io)
+{
+	struct mirror_write *m = xcalloc(1, sizeof(*m) + vd->nchildren * sizeof(m->child[0]));
+
+	m->io = io;
+	atomic_init(&m->pending, vd->nchildren + 1);
+	for (unsigned i = 0; i < vd->nchildren; i++) {
+		m->child[i].io = (struct vdev_io){
+		    .offset = io->offset,
+		    .size = io->size,
+		    .data = io->data,
+		    .txg = io->txg,
+		    .flags = io->flags,
+		    .class = io->class,
+		    .zeros = io->zeros,
+		    .pad = io->pad,
+		    .done = mirror_child_written,
+		    .arg = m,
+		    .depth = io->depth,
+		};
+		vdev_write(vd->child[i], &m->child[i].io);
+	}
+	mirror_write_release(m);
+}
+
 static uint64_t mirror_asize_of(const struct vdev *vd, uint64_t child)
 {
 	(void)vd;
@@ -165,8 +231,8 @@ static uint64_t mirror_asize(const struct vdev *top, uint64_t psize, uint64_t tx
 
 #define MIRROR_OPS(word, k)                                                                                            \
 	{                                                                                                              \
-		.type = word, .kind = k, .read = mirror_read, .psize_to_asize = mirror_asize,                          \
-		.asize_of = mirror_asize_of, .settle = mirror_settle,                                                  \
+		.type = word, .kind = k, .read = mirror_read, .write = mirror_write, .trim = vdev_trim_children,       \
+		.psize_to_asize = mirror_asize, .asize_of = mirror_asize_of, .settle = mirror_settle,                  \
 	}
 
 const struct vdev_ops vdev_mirror_ops = MIRROR_OPS("mirror", VDEV_MIRROR);

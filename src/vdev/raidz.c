@@ -1,6 +1,6 @@
 /*
  * raidz.c: where the columns of a RAIDZ block lie, before, during and after expansions
- * (docs/format/06-allocation-and-vdevs.md, 5.2, 5.3 and 6). stripe.c reads them.
+ * (docs/format/06-allocation-and-vdevs.md, 5.2, 5.3 and 6). stripe.c reads them, stripe_write.c writes them.
  */
 #include "vdev/stripe.h"
 
@@ -116,9 +116,20 @@ static void swap_parity(const struct stripe *s, struct stripe_row *r)
 	a->child = b->child;
 	a->offset = b->offset;
 	a->sector = b->sector;
+	a->pad = b->pad;
 	b->child = old.child;
 	b->offset = old.offset;
 	b->sector = old.sector;
+	b->pad = old.pad;
+}
+
+/* The skipped sectors at the block's end lie behind its first columns, when it has all columns. */
+static void mark_padding(const struct geometry *g, struct stripe_row *r, unsigned ashift)
+{
+	uint64_t total = g->full_rows * g->width + g->big;
+
+	for (uint64_t x = total; g->full_rows > 0 && x < ROUND_UP(total, g->nparity + 1); x++)
+		r->col[x % g->width].pad = 1u << ashift;
 }
 
 /* 5.3: one row of long columns. */
@@ -144,6 +155,7 @@ static struct stripe *raidz_map_plain(struct vdev *vd, struct vdev_io *io, const
 			data += c->size;
 		}
 	}
+	mark_padding(g, r, (unsigned)vd->ashift);
 	swap_parity(s, r);
 	return s;
 }
@@ -223,6 +235,41 @@ static void raidz_read(struct vdev *vd, struct vdev_io *io)
 		io->done(io, io->offset % (UINT64_C(1) << vd->ashift) ? -EINVAL : -ENOMEM);
 }
 
+static void raidz_write(struct vdev *vd, struct vdev_io *io)
+{
+	const struct raidz *rz = vd->priv;
+	struct stripe *s = rz->expanding ? NULL : vdev_raidz_map(vd, io);
+
+	if (s)
+		stripe_write(s);
+	else
+		io->done(io, rz->expanding ? -ENOTSUP : -ENOMEM);
+}
+
+/* 5.6: the rows of a child in which it has sectors of the range from its n-th one on. */
+static uint64_t child_row(uint64_t sector, unsigned child, unsigned n)
+{
+	return sector > child ? (sector - child + n - 1) / n : 0;
+}
+
+static void raidz_trim(struct vdev *vd, struct vdev_io *io)
+{
+	const struct raidz *rz = vd->priv;
+	uint64_t from = io->offset >> vd->ashift, to = (io->offset + io->size) >> vd->ashift;
+
+	if (rz->expanding) {
+		io->done(io, 0);
+		return;
+	}
+	struct trim *t = trim_create(io, vd->nchildren);
+	for (unsigned i = 0; i < vd->nchildren; i++) {
+		uint64_t first = child_row(from, i, vd->nchildren), last = child_row(to, i, vd->nchildren);
+
+		trim_part(t, i, vd->child[i], first << vd->ashift, (last - first) << vd->ashift);
+	}
+	trim_finish(t);
+}
+
 static uint64_t raidz_asize_of(const struct vdev *vd, uint64_t child)
 {
 	const struct raidz *rz = vd->priv;
@@ -242,6 +289,8 @@ const struct vdev_ops vdev_raidz_ops = {
     .kind = VDEV_RAIDZ,
     .create = raidz_create,
     .read = raidz_read,
+    .write = raidz_write,
+    .trim = raidz_trim,
     .psize_to_asize = raidz_asize,
     .asize_of = raidz_asize_of,
     .settle = raidz_settle,

@@ -80,7 +80,7 @@ static bool col_is_parity(const struct stripe *s, const struct stripe_row *r, co
 
 /* Reading columns */
 
-static int stripe_alloc_parity(struct stripe *s)
+int stripe_alloc_parity(struct stripe *s)
 {
 	uint32_t total = 0;
 

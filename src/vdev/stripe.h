@@ -1,6 +1,6 @@
 /*
- * vdev/stripe.h: reading a block that lies in rows of data and parity columns: RAIDZ and dRAID differ only in where the
- * columns are (docs/format/06-allocation-and-vdevs.md, 5.4 - 5.6).
+ * vdev/stripe.h: reading and writing a block that lies in rows of data and parity columns: RAIDZ and dRAID differ only
+ * in where the columns are (docs/format/06-allocation-and-vdevs.md, 5.4 - 5.6).
  *
  * Each row is a parity group of its own: columns 0 .. nparity-1 are P, Q, R, then the data. The block's bytes are the
  * caller's buffer; data columns are read straight into their places there. Columns of size 0 take part in the parity
@@ -17,9 +17,10 @@ struct stripe_col {
 	unsigned child;
 	uint32_t size;   /* bytes */
 	uint64_t offset; /* on the child */
+	uint32_t pad;    /* bytes behind it on the child that are the block's, too, and hold nothing */
 	uint64_t sector; /* linear sector of a raidz, for the search by simulated children */
 	uint8_t *data;
-	int err;    /* why it cannot be had */
+	int err;    /* why it cannot be had, or could not be written */
 	bool want;  /* to be read next */
 	bool done;  /* data is what the device gave */
 	bool stale; /* the device lacks the txg: its data is not trusted while there is another way */
@@ -60,6 +61,9 @@ struct stripe *stripe_create(struct vdev *vd, struct vdev_io *io, unsigned npari
 void stripe_free(struct stripe *s);
 /* Reads, rebuilds, searches; ends with io->done. Takes the stripe. */
 void stripe_read(struct stripe *s);
+/* Makes parity, writes; ends with io->done. Takes the stripe. */
+void stripe_write(struct stripe *s);
+int stripe_alloc_parity(struct stripe *s); /* room for the parity columns, for both */
 
 /* Where a block lies. io: offset, size, txg and data are used. NULL: no memory. */
 struct stripe *vdev_raidz_map(struct vdev *vd, struct vdev_io *io);

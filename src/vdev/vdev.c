@@ -34,6 +34,27 @@ bool vdev_is_readable(const struct vdev *vd)
 	return vd->state >= VDEV_STATE_DEGRADED && vd->kind != VDEV_HOLE && vd->kind != VDEV_MISSING;
 }
 
+bool vdev_is_writable(const struct vdev *vd)
+{
+	return (vdev_is_concrete(vd) || vd->kind == VDEV_ROOT) && vdev_is_readable(vd) && !vd->cant_write &&
+	       (!vd->queue || vd->writable);
+}
+
+struct vdev *vdev_root(struct vdev *vd)
+{
+	while (vd->parent)
+		vd = vd->parent;
+	return vd;
+}
+
+void vdev_each_leaf(struct vdev *vd, void (*fn)(void *arg, struct vdev *leaf), void *arg)
+{
+	for (unsigned i = 0; i < vd->nchildren; i++)
+		vdev_each_leaf(vd->child[i], fn, arg);
+	if (vd->queue)
+		fn(arg, vd);
+}
+
 bool vdev_is_mirror_like(const struct vdev *vd)
 {
 	return vd->kind == VDEV_MIRROR || vd->kind == VDEV_REPLACING || vd->kind == VDEV_SPARE;
@@ -187,6 +208,9 @@ static int vdev_create(const struct nvlist *nv, struct vdev *parent, uint64_t id
 	vd->top = parent && parent->kind != VDEV_ROOT ? parent->top : vd;
 	vd->state = VDEV_STATE_CLOSED;
 	rangetree_init(&vd->dtl);
+	pthread_mutex_init(&vd->dtl_lock, NULL);
+	if (vd->kind == VDEV_DISK || vd->kind == VDEV_FILE)
+		vd->queue = vdev_queue_create(vd);
 	int err = vdev_create_checked(vd, nv, id, depth, e);
 	if (err) {
 		vdev_tree_destroy(vd);
@@ -207,13 +231,14 @@ void vdev_tree_destroy(struct vdev *vd)
 		return;
 	for (unsigned i = 0; i < vd->nchildren; i++)
 		vdev_tree_destroy(vd->child[i]);
-	if (vd->queue)
+	if (vd->queue) {
+		vdev_probe_join(vd);
 		vdev_queue_destroy(vd->queue);
-	if (vd->disk)
-		disk_close(vd->disk);
+	}
 	if (vd->ops->destroy)
 		vd->ops->destroy(vd);
 	rangetree_clear(&vd->dtl);
+	pthread_mutex_destroy(&vd->dtl_lock);
 	nvlist_destroy(vd->config);
 	free(vd->child);
 	free(vd->path);
@@ -263,24 +288,27 @@ uint64_t vdev_max_asize(const struct vdev *vd)
 	return min == UINT64_MAX ? 0 : vd->ops->asize_of(vd, min);
 }
 
-/* 06, 1.8: propagation upwards. */
+/* 06, 1.8: propagation upwards. Children that can be read only make a vdev that can be read only, not one that is gone.
+ */
 void vdev_settle_children(struct vdev *vd, unsigned tolerated)
 {
-	unsigned faulted = 0, degraded = 0, offline = 0;
+	unsigned faulted = 0, degraded = 0, offline = 0, mute = 0;
 
 	for (unsigned i = 0; i < vd->nchildren; i++) {
 		const struct vdev *c = vd->child[i];
 		if (!vdev_is_concrete(c) && c->kind != VDEV_MISSING)
 			continue;
+		bool harmless = vd->kind == VDEV_ROOT && c->is_log;
 		if (!vdev_is_readable(c)) {
-			bool harmless = vd->kind == VDEV_ROOT && c->is_log;
 			harmless ? degraded++ : faulted++;
 			offline += c->state == VDEV_STATE_OFFLINE;
 		} else if (c->state <= VDEV_STATE_DEGRADED) {
+			mute += c->cant_write && !harmless;
 			degraded++;
 		}
 	}
 	vd->aux = VDEV_AUX_NONE;
+	vd->cant_write = faulted + mute > tolerated;
 	if (faulted > tolerated) {
 		bool all_offline = offline == vd->nchildren;
 		vd->state = all_offline ? VDEV_STATE_OFFLINE : VDEV_STATE_CANT_OPEN;
@@ -317,10 +345,8 @@ void vdev_tree_open(struct vdev *root, vdev_open_fn open, void *arg)
 	vdev_tree_settle(root);
 }
 
-void vdev_set_state(struct vdev *leaf, enum vdev_state s, enum vdev_aux aux)
+void vdev_settle_above(struct vdev *leaf)
 {
-	leaf->state = s;
-	leaf->aux = aux;
 	for (struct vdev *vd = leaf->parent; vd; vd = vd->parent)
 		vdev_settle(vd);
 }
@@ -368,7 +394,35 @@ uint64_t vdev_min_alloc(const struct vdev *top)
 	return ndata << top->ashift;
 }
 
-/* Reads */
+int vdev_why_not_writable(const struct vdev *vd, struct err *e)
+{
+	autofree char *name = vd->kind == VDEV_ROOT ? NULL : vdev_name(vd, 0);
+
+	if (vd->kind == VDEV_MISSING)
+		return err_set(e, -ENOTSUP, "top-level device %llu is missing", (unsigned long long)vd->id);
+	if (vd->kind == VDEV_RAIDZ && nvlist_exists(vd->config, "raidz_expanding"))
+		return err_set(e, -ENOTSUP, "%s is being expanded, which OpenZFS has to finish first", name);
+	if (vd->top == vd && vd->removing && !vd->is_log)
+		return err_set(e, -ENOTSUP, "%s is being removed, which OpenZFS has to finish or cancel first", name);
+	for (unsigned i = 0; i < vd->nchildren; i++) {
+		int err = vdev_why_not_writable(vd->child[i], e);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void vdev_set_dirty_percent(struct vdev *root, unsigned percent)
+{
+	atomic_store_explicit(&root->dirty_percent, percent, memory_order_relaxed);
+}
+
+void vdev_set_events(struct vdev *root, const struct vdev_events *ev)
+{
+	root->events = ev;
+}
+
+/* Requests */
 
 int vdev_worse_error(int a, int b)
 {
@@ -388,7 +442,7 @@ static enum vdev_quality quality_at(const struct vdev *vd, uint64_t offset, uint
 	if (!vdev_is_readable(vd) || depth > QUALITY_DEPTH_MAX)
 		return VDEV_QUALITY_NONE;
 	if (vdev_is_leaf(vd)) {
-		best = rangetree_contains(&vd->dtl, txg, txg + 1) ? VDEV_QUALITY_STALE : VDEV_QUALITY_GOOD;
+		best = vdev_dtl_has(vd, txg) ? VDEV_QUALITY_STALE : VDEV_QUALITY_GOOD;
 		if (vd->kind != VDEV_DSPARE)
 			return best;
 		const struct vdev *c = vdev_dspare_child(vd, offset);
@@ -407,11 +461,43 @@ enum vdev_quality vdev_quality(const struct vdev *vd, uint64_t offset, uint64_t 
 	return quality_at(vd, offset, txg, 0);
 }
 
+/* Of a device what it is really asked for counts, which its queue knows. */
+static void count_request(struct vdev *vd, struct counter *ops, struct counter *bytes, uint64_t size)
+{
+	if (vd->queue)
+		return;
+	counter_add(ops, 1);
+	counter_add(bytes, size);
+}
+
+void vdev_write(struct vdev *vd, struct vdev_io *io)
+{
+	uint64_t sector = UINT64_C(1) << vd->ashift;
+
+	io->vd = vd;
+	io->op = VDEV_OP_WRITE;
+	io->priv = NULL;
+	if (io->size == 0 || io->size % 512 != 0 || io->size > VDEV_READ_MAX || io->offset % sector != 0 ||
+	    io->offset > UINT64_C(1) << 62 ||
+	    (vd->top == vd && (io->offset >= vd->asize || ROUND_UP(io->size, sector) > vd->asize - io->offset))) {
+		io->done(io, -EINVAL);
+		return;
+	}
+	if (!vd->ops->write || !vdev_is_writable(vd) || io->depth > VDEV_READ_DEPTH_MAX) {
+		io->done(io, -ENXIO);
+		return;
+	}
+	count_request(vd, &vd->stats.write_ops, &vd->stats.write_bytes, io->size);
+	vd->ops->write(vd, io);
+}
+
 void vdev_read(struct vdev *vd, struct vdev_io *io)
 {
 	io->vd = vd;
+	io->op = VDEV_OP_READ;
 	io->priv = NULL;
 	io->from = NULL;
+	io->zeros = io->pad = 0;
 	if (io->size == 0 || io->size % 512 != 0 || io->size > VDEV_READ_MAX || io->offset % 512 != 0 ||
 	    io->offset > UINT64_C(1) << 62) {
 		io->done(io, -EINVAL);
@@ -425,10 +511,7 @@ void vdev_read(struct vdev *vd, struct vdev_io *io)
 		io->done(io, -ENXIO);
 		return;
 	}
-	if (!vd->queue) { /* of a device what it is really asked for counts */
-		counter_add(&vd->stats.read_ops, 1);
-		counter_add(&vd->stats.read_bytes, io->size);
-	}
+	count_request(vd, &vd->stats.read_ops, &vd->stats.read_bytes, io->size);
 	vd->ops->read(vd, io);
 }
 

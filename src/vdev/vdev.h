@@ -7,17 +7,23 @@
  * machine that issues reads to its children. The caller's `verify` says whether bytes are right, so that mirrors try
  * the next side and RAIDZ/dRAID try parity combinations: redundancy lives here, checksums above.
  *
- * Locks: the tree's shape does not change while reads are in flight (read-only pools: never after open). Per-leaf queue
- * lock: see queue.c. Counters are atomic.
+ * A write goes to every device that holds a copy or a column; those that do not take it lack its txg from then on
+ * (their DTL). A device that fails is probed and, when it is lost, left alone until it is opened again.
+ *
+ * Locks: the tree's shape does not change while requests are in flight. Each leaf: its queue's lock (queue.c), and
+ * dtl_lock. One lock over the states of all trees (health.c). No callback is called with any of them held.
  */
 #ifndef VDEV_VDEV_H
 #define VDEV_VDEV_H
+
+#include <pthread.h>
 
 #include "base/base.h"
 #include "base/counter.h"
 #include "base/err.h"
 #include "base/rangetree.h"
 #include "base/taskq.h"
+#include "base/tree.h"
 #include "disk/disk.h"
 #include "nv/nv.h"
 
@@ -72,12 +78,21 @@ enum vdev_aux { /* numbers of the format chapter 06, 1.8; why a vdev is in its s
 };
 
 struct vdev_stats {
-	struct counter read_ops, read_bytes, slow_ios;
+	struct counter read_ops, read_bytes, write_ops, write_bytes, slow_ios;
 	struct counter read_errors, write_errors, checksum_errors;
 };
 
 struct vdev;
 struct vdev_io;
+
+/* What happens to a tree by itself. Any thread, also one that completes requests: does not block. */
+struct vdev_events {
+	/* A leaf was lost, lost in part (cant_write), or is there again. */
+	void (*state)(void *arg, struct vdev *leaf);
+	/* A leaf lacks more txgs than before: its DTL is to be written. May be called for each block. */
+	void (*dtl)(void *arg, struct vdev *leaf);
+	void *arg;
+};
 
 struct vdev_ops {
 	const char *type; /* the word in the configuration */
@@ -85,6 +100,9 @@ struct vdev_ops {
 	/* Check and take the kind's own configuration keys; the children are there. NULL: has none. */
 	int (*create)(struct vdev *vd, const struct nvlist *config, struct err *e);
 	void (*read)(struct vdev *vd, struct vdev_io *io);
+	/* NULL: takes no writes; has nothing to trim. */
+	void (*write)(struct vdev *vd, struct vdev_io *io);
+	void (*trim)(struct vdev *vd, struct vdev_io *io);
 	/* bytes allocated for psize bytes in a block allocated in (or physically born in) txg */
 	uint64_t (*psize_to_asize)(const struct vdev *top, uint64_t psize, uint64_t txg);
 	/* The asize that children allow the smallest of which has `child` bytes (06, 1.5). NULL: a leaf, or nothing
@@ -103,29 +121,39 @@ struct vdev {
 	unsigned nchildren;
 
 	uint64_t id, guid;
-	uint64_t ashift; /* of the top-level vdev */
-	uint64_t asize;  /* bytes; of a top-level: allocatable as configured */
+	uint64_t ashift;        /* of the top-level vdev */
+	_Atomic uint64_t asize; /* bytes; of a top-level: allocatable as configured */
 	uint64_t create_txg;
 	uint64_t nparity;            /* raidz, draid */
 	uint64_t ms_array, ms_shift; /* metaslabs of a top-level (MOS object, log2 size) */
 	bool is_log, is_spare, is_hole, offline, removed, faulted, not_present, removing, noalloc;
 	const char *alloc_bias; /* "log", "special", "dedup" or NULL; set by spa from the top-level ZAP */
 
-	enum vdev_state state;
-	enum vdev_aux aux;
+	_Atomic(enum vdev_state) state;
+	_Atomic(enum vdev_aux) aux;
+	/* Readable, but writes fail: a leaf by its probe, others when too many children are so. */
+	atomic_bool cant_write;
 
-	char *path;           /* leaf: where it was opened, or as configured */
-	char *was_path;       /* leaf that is missing: its recorded path */
-	struct disk *disk;    /* leaf: open device or NULL */
-	uint64_t psize;       /* leaf: device size rounded down to 256 KiB */
-	uint64_t dtl_object;  /* leaf: MOS space map of missing txgs, 0 = none */
-	struct rangetree dtl; /* leaf: txgs this device lacks; filled by spa before data is read */
+	char *path;             /* leaf: where it was opened, or as configured */
+	char *was_path;         /* leaf that is missing: its recorded path */
+	struct disk *disk;      /* leaf: open device or NULL; changed by opening, reopening, closing only */
+	_Atomic uint64_t psize; /* leaf: device size rounded down to 256 KiB */
+	uint64_t dtl_object;    /* leaf: MOS space map of missing txgs, 0 = none */
 	uint64_t zap_top, zap_leaf;
 
 	struct vdev_stats stats;
-	struct nvlist *config;    /* own copy of this node's configuration, without children */
+	struct nvlist *config; /* own copy of this node's configuration, without children */
+	/* this floor's own */
 	void *priv;               /* the kind's own */
-	struct vdev_queue *queue; /* leaf */
+	struct vdev_queue *queue; /* leaf but dspare */
+	pthread_mutex_t dtl_lock; /* guards dtl; innermost */
+	struct rangetree dtl;     /* leaf: txgs this device lacks */
+	atomic_bool dtl_any;      /* dtl is not empty */
+	atomic_bool probing;      /* leaf: a probe is under way */
+	atomic_uint block_size;   /* leaf: what its disk says, so that requests need not look at a disk that goes */
+	atomic_bool writable, discards;
+	atomic_uint dirty_percent;        /* root */
+	const struct vdev_events *events; /* root */
 };
 
 /* Build a tree from a `vdev_tree` nvlist (root or one top-level). Nothing is opened. */
@@ -140,10 +168,42 @@ void vdev_tree_destroy(struct vdev *root);
 typedef int (*vdev_open_fn)(void *arg, struct vdev *leaf, struct disk **disk, struct err *e);
 void vdev_tree_open(struct vdev *root, vdev_open_fn open, void *arg);
 void vdev_set_state(struct vdev *leaf, enum vdev_state s, enum vdev_aux aux); /* and settle the parents */
+/* NULL: nobody is told. Before writes begin; *ev outlives the tree. */
+void vdev_set_events(struct vdev *root, const struct vdev_events *ev);
+
+/*
+ * Opens again what is not there or not well, in the leaf or tree vd (zpool clear, online; a device that came back).
+ * Usable while requests are in flight: those that are with the old device get some seconds to end, new ones fail.
+ * Leaves whose flags say so are closed (offline, faulted, removed). What was opened is probed (06, 11.2); a leaf that
+ * comes back lacks the txgs that were written meanwhile (its DTL). A device that has grown shows its new size (psize,
+ * vdev_max_asize), and has its uberblocks at its new end. Waits; not twice at once on the same tree; not for threads
+ * that complete requests.
+ */
+void vdev_reopen(struct vdev *vd, vdev_open_fn open, void *arg);
+/* Closes a leaf likewise and leaves it in this state: 0. -EBUSY: the device has not given back every request; it is
+ * closed when it has (by the next reopening, or with the tree), but is not used any more. */
+int vdev_leaf_close(struct vdev *leaf, enum vdev_state s, enum vdev_aux aux);
+/* Whether the tree's devices would take more than is configured, all of them there (06, 1.5 rule 2); takes the new size
+ * over then. */
+bool vdev_expand(struct vdev *top);
+/* 0, or why this tree must not be written although it can be read: -ENOTSUP, in words. Needs no open devices. */
+int vdev_why_not_writable(const struct vdev *root, struct err *e);
+
+/* The txgs that a leaf lacks (06, 4.4): any thread. [from, to). */
+void vdev_dtl_add(struct vdev *leaf, uint64_t from, uint64_t to); /* tells events->dtl when it is news */
+void vdev_dtl_remove(struct vdev *leaf, uint64_t from, uint64_t to);
+bool vdev_dtl_has(const struct vdev *leaf, uint64_t txg);
+bool vdev_dtl_is_empty(const struct vdev *leaf);
+void vdev_dtl_copy(const struct vdev *leaf, struct rangetree *out); /* added to what is in *out */
+/* What was loaded: the leaf takes the ranges, *rt is empty then. */
+void vdev_dtl_take(struct vdev *leaf, struct rangetree *rt);
+
 struct vdev *vdev_by_guid(struct vdev *root, uint64_t guid);
 bool vdev_is_leaf(const struct vdev *vd);
 bool vdev_is_concrete(const struct vdev *vd);
 bool vdev_is_readable(const struct vdev *vd);
+/* Takes writes. (Of a tree that was opened read-only no leaf does; only the leaves know.) */
+bool vdev_is_writable(const struct vdev *vd);
 /* Name as zpool status shows it: "mirror-0", "raidz2-1", "draid1:4d:6c:1s-0", device name. flags: see below. *out is
  * malloc'd. */
 #define VDEV_NAME_GUID   1u
@@ -160,7 +220,8 @@ uint64_t vdev_max_asize(const struct vdev *vd);
 uint64_t vdev_min_alloc(const struct vdev *top);
 
 /*
- * One request to a top-level (or, inside this floor, to any) vdev. The caller owns the struct until done.
+ * One request to a top-level (or, inside this floor, to any) vdev. The caller owns the struct until done. Requests that
+ * overlap and are in flight at once, one of them a write, happen in any order.
  */
 enum vdev_op { VDEV_OP_READ, VDEV_OP_WRITE, VDEV_OP_TRIM, VDEV_OP_FLUSH };
 /* Classes of the leaf queues (06, 10.1): each has its tunables zfs_vdev_<class>_min_active, _max_active. */
@@ -185,7 +246,7 @@ enum vdev_class {
 struct vdev_io {
 	uint64_t offset; /* bytes in the vdev's allocatable space (leaf: without the 4 MiB front) */
 	uint64_t size;   /* bytes, multiple of 512 */
-	uint8_t *data;   /* size rounded up to 2^ashift is writable, 4096-aligned */
+	uint8_t *data;   /* size rounded up to 2^ashift is there (a write writes all of that), 4096-aligned */
 	uint64_t txg;    /* physical birth of the block (DTLs, RAIDZ expansion) */
 	unsigned flags;
 	/* 0 when data is right. May run on any cpu worker. NULL: anything that was read is right. */
@@ -202,33 +263,40 @@ struct vdev_io {
 	struct vdev *vd;
 	struct vdev *from; /* the leaf that gave the data last read */
 	unsigned depth;    /* of reads through indirect vdevs and distributed spares */
+	uint32_t zeros;    /* write: so many bytes of zeros follow the data */
+	uint32_t pad;      /* write: so many bytes behind all that may become zeros */
 	struct {           /* the leaf's queue */
 		struct list_node fifo;
 		struct tree_node sorted;
 		unsigned class;
 		uint64_t since_ns; /* when it was queued */
 		bool alone;        /* not to be aggregated: the aggregate failed */
+		bool retried;      /* a write that has failed once */
+		struct queue_device *device;
 		struct disk_req req;
-		struct iovec iov;
+		struct iovec iov[2];
 	} q;
 };
 void vdev_read(struct vdev *vd, struct vdev_io *io);
 /*
- * Write io->size bytes of io->data (size a multiple of 2^ashift of a mirror or leaf; what RAIDZ and dRAID store of it
- * is their matter), with io->class VDEV_SYNC_WRITE or VDEV_ASYNC_WRITE. Mirrors write every child that is there. done:
- * 0 when the data can be read back (enough children have it; those that have not get io->txg into their DTL and count a
- * write error), else -EIO or -ENXIO. Data is on the medium only after vdev_flush.
+ * Write io->size bytes of io->data at io->offset, a multiple of 2^ashift; io->class says how soon (VDEV_SYNC_WRITE,
+ * VDEV_ASYNC_WRITE ...). Every child that is there is written. done: 0 when the data can be read back: mirrors need one
+ * side, RAIDZ and dRAID at most nparity failures; who failed gets io->txg into its DTL and counts a write error. Else
+ * -EIO or -ENXIO, and no DTL changes. Data is on the medium only after vdev_flush.
  */
 void vdev_write(struct vdev *vd, struct vdev_io *io);
-/* Give [offset, offset + size) back to the device: allocatable space whose bytes nobody needs. A leaf that cannot: 0.
- */
+/* Give [offset, offset + size) back to the device: allocatable space whose bytes nobody needs (dRAID: whole rows of
+ * groups). A device that cannot, or is not there: 0. */
 void vdev_trim(struct vdev *vd, struct vdev_io *io);
-/* Everything that was written to vd before is on the medium afterwards; of a whole tree when vd is the root. A leaf to
- * which nothing was written since its last flush may be left out. */
+/*
+ * What was written to vd and done before is on the medium afterwards; of a whole tree when vd is the root. Leaves to
+ * which nothing was written since their last flush are left out, and flushes of a leaf that wait share one. done: 0
+ * also when devices failed but the rest has all of it; these get the txgs of what they may have lost into their DTLs.
+ */
 void vdev_flush(struct vdev *vd, struct vdev_io *io);
 int vdev_flush_wait(struct vdev *vd);
-bool vdev_is_writable(const struct vdev *vd);
-/* How the pool's dirty data stands against its limit, in percent: more async writes are let out as it grows (10.3). */
+/* How the pool's dirty data stands against its limit, in percent: more async writes are let out as it grows (10.3). 100
+ * when somebody waits for the group. */
 void vdev_set_dirty_percent(struct vdev *root, unsigned percent);
 
 /*

@@ -39,7 +39,15 @@ struct tp_extent {
 	uint64_t txg;
 };
 
+struct testpool;
+struct tp_disk {
+	struct testpool *tp;
+	atomic_uint failed_at; /* the value of fail_write_at when it hit */
+	_Atomic uint64_t failed_offset;
+};
+
 struct testpool {
+	struct tp_disk disk_state[TP_TOPS];
 	struct vdev *root;
 	struct disk *disk[TP_TOPS];
 	struct disk *(*lower)(void *arg, unsigned i); /* disks of TP_SIZE under the pool; NULL: in memory */
@@ -54,9 +62,10 @@ struct testpool {
 	atomic_uint errors; /* calls of on_error */
 
 	/* --- writing --- */
+	/* Of writes to the allocatable space: the devices' labels can be written, so that they are not lost. */
 	atomic_bool fail_writes;   /* every device write fails */
 	atomic_uint device_writes; /* so far */
-	atomic_uint fail_write_at; /* this one of them fails, counted from 1; 0: none */
+	atomic_uint fail_write_at; /* this one fails, counted from 1, however often it is tried again; 0: none */
 	pthread_mutex_t lock;      /* of `next` and all below */
 	struct tp_extent *live;
 	size_t nlive, live_room;
@@ -67,15 +76,30 @@ struct testpool {
 	unsigned claims;
 };
 
+static inline int tp_before_write(struct tp_disk *td, const struct disk_req *r)
+{
+	struct testpool *tp = td->tp;
+	unsigned at = atomic_load(&tp->fail_write_at), n;
+
+	if (r->offset < TP_FRONT || r->offset >= TP_SIZE - (512u << 10))
+		return 0;
+	n = atomic_fetch_add(&tp->device_writes, 1) + 1;
+	if (n == at) {
+		atomic_store(&td->failed_offset, r->offset);
+		atomic_store(&td->failed_at, at);
+	}
+	if (at != 0 && atomic_load(&td->failed_at) == at && atomic_load(&td->failed_offset) == r->offset)
+		return -EIO;
+	return atomic_load(&tp->fail_writes) ? -EIO : 0;
+}
+
 static inline int tp_before(void *arg, const struct disk_req *r)
 {
-	struct testpool *tp = arg;
+	struct tp_disk *td = arg;
+	struct testpool *tp = td->tp;
 
-	if (r->op == DISK_WRITE && (tp->zp.writer || atomic_load(&tp->fail_writes))) {
-		unsigned n = atomic_fetch_add(&tp->device_writes, 1) + 1;
-
-		return atomic_load(&tp->fail_writes) || n == atomic_load(&tp->fail_write_at) ? -EIO : 0;
-	}
+	if (r->op == DISK_WRITE && (tp->zp.writer || atomic_load(&tp->fail_writes)))
+		return tp_before_write(td, r);
 	if (r->op != DISK_READ)
 		return 0;
 	atomic_fetch_add(&tp->device_reads, 1);
@@ -89,11 +113,11 @@ static inline void tp_after(void *arg, struct disk_req *r)
 static inline int tp_open(void *arg, struct vdev *leaf, struct disk **d, struct err *e)
 {
 	struct testpool *tp = arg;
-	struct faultdisk_hooks hooks = {tp_before, tp_after, tp};
-
 	unsigned i = (unsigned)leaf->guid - 100;
+	struct faultdisk_hooks hooks = {tp_before, tp_after, &tp->disk_state[i]};
 	struct disk *lower = tp->lower ? tp->lower(tp->lower_arg, i) : memdisk_create("memory", TP_SIZE);
 
+	tp->disk_state[i].tp = tp;
 	*d = tp->disk[i] = faultdisk_create(lower, &hooks);
 	return 0;
 }

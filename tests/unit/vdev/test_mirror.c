@@ -71,7 +71,7 @@ static void a_side_that_lacks_the_txg_is_the_last_resort(void **state)
 	fixture_open(f);
 	write_leaf(f, 1, 0, f->want, 4096);
 	write_leaf(f, 0, 8192, f->want, 4096);
-	rangetree_add(&f->top->child[0]->dtl, 10, 20);
+	vdev_dtl_add(f->top->child[0], 10, 20);
 	for (unsigned i = 0; i < 10; i++)
 		assert_int_equal(fixture_read(f, f->top, 0, 4096, 15, 0), 0);
 	assert_int_equal(f->leaf[0].reads, 0);

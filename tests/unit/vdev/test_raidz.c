@@ -263,7 +263,7 @@ static void a_disk_that_lacks_the_txg_is_the_last_resort(void **state)
 	(void)state;
 	fixture_open(f);
 	write_block(f, 0x6000, 4 << 12, 10);
-	rangetree_add(&vdev_by_guid(f->root, 101)->dtl, 5, 15);
+	vdev_dtl_add(vdev_by_guid(f->root, 101), 5, 15);
 	assert_int_equal(fixture_read(f, f->top, 0x6000, 4 << 12, 10, 0), 0);
 	assert_int_equal(f->leaf[1].reads, 0);
 	f->leaf[2].fails = true;

@@ -5,6 +5,7 @@
 #define VDEV_FIXTURE_H
 
 /* clang-format off: cmocka wants these before it */
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,10 +28,15 @@ struct fixture;
 struct fixture_leaf {
 	struct fixture *f;
 	struct disk *disk;
-	bool absent, fails, lies;
-	atomic_uint reads;
+	struct sparse *bytes; /* stay when the disk is closed and opened again */
+	bool absent, fails, lies, read_only;
+	atomic_uint reads, writes, flushes, discards;
 	pthread_mutex_t *gate;       /* no read completes while somebody holds it */
 	uint64_t fail_from, fail_to; /* device bytes that cannot be read */
+	/* Writes to these device bytes fail with this so many times; likewise flushes. */
+	uint64_t bad_from, bad_to;
+	int write_err, flush_err;
+	atomic_uint write_failures;
 };
 
 struct fixture {
@@ -44,8 +50,18 @@ static inline int leaf_before(void *arg, const struct disk_req *r)
 {
 	struct fixture_leaf *l = arg;
 
-	if (r->op != DISK_READ)
-		return 0;
+	if (r->op == DISK_WRITE) {
+		atomic_fetch_add(&l->writes, 1);
+		bool bad = r->offset < l->bad_to && r->offset + r->length > l->bad_from;
+		if (!bad || atomic_load(&l->write_failures) == 0)
+			return 0;
+		atomic_fetch_sub(&l->write_failures, 1);
+		return l->write_err;
+	}
+	if (r->op != DISK_READ) {
+		atomic_fetch_add(r->op == DISK_FLUSH ? &l->flushes : &l->discards, 1);
+		return r->op == DISK_FLUSH ? l->flush_err : 0;
+	}
 	atomic_fetch_add(&l->reads, 1);
 	bool hit = r->offset < l->fail_to && r->offset + r->length > l->fail_from;
 	return l->fails || hit ? -EIO : 0;
@@ -74,7 +90,10 @@ static inline int fixture_open_leaf(void *arg, struct vdev *leaf, struct disk **
 		return -ENOENT;
 	struct faultdisk_hooks hooks = {leaf_before, leaf_after, l};
 	l->f = f;
-	l->disk = faultdisk_create(memdisk_create("m", LEAF_SIZE), &hooks);
+	if (!l->bytes)
+		l->bytes = sparse_create(LEAF_SIZE, NULL);
+	l->disk = faultdisk_create(memdisk_over("m", l->bytes), &hooks);
+	l->disk->writable = !l->read_only;
 	*d = l->disk;
 	return 0;
 }
@@ -137,6 +156,8 @@ static inline void fixture_open(struct fixture *f)
 static inline void fixture_destroy(struct fixture *f)
 {
 	vdev_tree_destroy(f->root);
+	for (unsigned i = 0; i < LEAVES_MAX; i++)
+		sparse_destroy(f->leaf[i].bytes);
 	free(f);
 }
 
@@ -213,6 +234,59 @@ static inline int fixture_read(struct fixture *f, struct vdev *vd, uint64_t offs
 	if (err == 0)
 		assert_memory_equal(b->data, f->want, size);
 	return err;
+}
+
+struct sync_io {
+	struct vdev_io io;
+	struct waiter w;
+};
+
+static inline void sync_io_done(struct vdev_io *io, int err)
+{
+	waiter_done(&container_of(io, struct sync_io, io)->w, err);
+}
+
+/* Write from the start of the expected content. */
+static inline int fixture_write(struct fixture *f, struct vdev *vd, uint64_t offset, uint64_t size, uint64_t txg)
+{
+	autobuf struct buf *b = buf_alloc(ROUND_UP(size, UINT64_C(1) << vd->ashift));
+	struct sync_io w = {.io = {.offset = offset,
+				   .size = size,
+				   .txg = txg,
+				   .data = b->data,
+				   .class = VDEV_ASYNC_WRITE,
+				   .done = sync_io_done}};
+
+	memset(b->data, 0, b->size);
+	memcpy(b->data, f->want, size);
+	waiter_init(&w.w);
+	vdev_write(vd, &w.io);
+	return waiter_wait(&w.w);
+}
+
+static inline int fixture_trim(struct vdev *vd, uint64_t offset, uint64_t size)
+{
+	struct sync_io t = {.io = {.offset = offset, .size = size, .done = sync_io_done}};
+
+	waiter_init(&t.w);
+	vdev_trim(vd, &t.io);
+	return waiter_wait(&t.w);
+}
+
+/* The next writes to the allocatable space fail; with `all` every write anywhere. */
+static inline void fail_writes(struct fixture *f, unsigned i, int err, unsigned times, bool all)
+{
+	struct fixture_leaf *l = &f->leaf[i];
+
+	l->bad_from = all ? 0 : VDEV_LABEL_START_SIZE;
+	l->bad_to = all ? UINT64_MAX : LEAF_SIZE - VDEV_LABEL_END_SIZE;
+	l->write_err = err;
+	atomic_store(&l->write_failures, times);
+}
+
+static inline struct vdev *leaf_of(struct fixture *f, unsigned i)
+{
+	return vdev_by_guid(f->root, 100 + i);
 }
 
 static inline uint64_t leaf_checksum_errors(struct fixture *f, unsigned i)
