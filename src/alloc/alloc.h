@@ -42,14 +42,17 @@ int alloc_open(const struct alloc_args *args, struct alloc **out, struct err *e)
 void alloc_close(struct alloc *a);
 void alloc_set_features(struct alloc *a, const struct alloc_features *f);
 
-/* A top-level that is new or has no ms_array yet. Syncing context: alloc_sync makes the array. From then on it takes
- * blocks. */
-void alloc_add_top(struct alloc *a, struct vdev *top);
-/* It grew: more metaslabs of the same size. */
-void alloc_grow_top(struct alloc *a, struct vdev *top);
+/* A top-level that is new or has no ms_array yet. Syncing context. Blocks can be had there at once; alloc_sync of this
+ * group makes the array. -ENOTSUP: metaslabs of more than 2^32 sectors. */
+int alloc_add_top(struct alloc *a, struct vdev *top, struct err *e);
+/* It grew: more metaslabs of the same size. Syncing context. */
+int alloc_grow_top(struct alloc *a, struct vdev *top, struct err *e);
 /* Log device that leaves: no more blocks go there; 0 when nothing is allocated on it any more, -EBUSY otherwise. */
 int alloc_drain_top(struct alloc *a, struct vdev *top);
-void alloc_remove_top(struct alloc *a, struct vdev *top, struct tx *tx);
+void alloc_undrain_top(struct alloc *a, struct vdev *top); /* it stays */
+/* Frees its maps in the MOS. The entries in the top-level's ZAP go with that ZAP. The struct vdev must stay until
+ * alloc_close, or until no request for space that began before can be under way. */
+int alloc_remove_top(struct alloc *a, struct vdev *top, struct tx *tx);
 
 /* Each pass of the sync, after the MOS was written: appends what changed to the space maps (dirtying the MOS). Pass 1
  * with log_spacemap also flushes some metaslabs (all of them in a pool that is being exported). An error: the MOS
@@ -70,21 +73,28 @@ void alloc_space(struct alloc *a, enum zio_class class, struct alloc_space *out)
 void alloc_top_space(struct alloc *a, const struct vdev *top, struct alloc_space *out);
 uint64_t alloc_dspace(struct alloc *a, uint64_t *used); /* deflated: all of the normal and special classes; in use */
 
+/* Bytes that a class can hand out now, and its size: for who chooses classes by how full they are. */
+uint64_t alloc_class_left(struct alloc *a, enum zio_class class, uint64_t *size);
+
 /* Checkpoint (06, 4.9): from now on (syncing context, before anything of the group is freed) frees of blocks born up to
  * txg are kept. */
 void alloc_checkpoint_take(struct alloc *a, uint64_t txg, struct tx *tx);
-/* Gives back up to `limit` segments of the checkpoint's frees; true when none is left. Syncing context. */
-bool alloc_checkpoint_discard(struct alloc *a, uint64_t limit, struct tx *tx);
+/* Gives back up to `limit` segments of the checkpoint's frees; *done: none is left. Syncing context, pass 1, before
+ * alloc_sync; from its first call on nothing is kept. */
+int alloc_checkpoint_discard(struct alloc *a, uint64_t limit, bool *done, struct tx *tx);
 
 /*
- * For trim and initialize: free extents of a top-level from *at on, taken out of circulation until given back, so that
- * nobody allocates what is being trimmed. One metaslab at a time; -ENOENT at the end. Waits for loading.
+ * For trim and initialize: the free extents of a metaslab, taken out of circulation until given back, so that nobody
+ * allocates what is being trimmed. One metaslab at a time; -ENOENT at the end; other errors: its map cannot be read.
+ * Waits for loading. Who asks for space and finds none but this waits for it: so no waiting for a group while a set is
+ * out.
  */
 struct alloc_free_set;
 int alloc_free_take(struct alloc *a, struct vdev *top, uint64_t metaslab, struct alloc_free_set **out);
-const struct rangetree *alloc_free_ranges(const struct alloc_free_set *s);
+const struct rangetree *alloc_free_ranges(const struct alloc_free_set *s); /* bytes of the top-level */
 void alloc_free_return(struct alloc_free_set *s);
-/* Autotrim: ranges freed some groups ago and still free, collected while on. Taken as above. */
+/* Autotrim: ranges freed some groups ago and still free, collected while on. Taken as above; -EAGAIN: none of this
+ * metaslab is due (each is once in zfs_trim_txg_batch groups). */
 void alloc_autotrim(struct alloc *a, bool on);
 int alloc_autotrim_take(struct alloc *a, struct vdev *top, uint64_t metaslab, struct alloc_free_set **out);
 

@@ -8,7 +8,6 @@
 
 #define METASLABS_MAX (UINT64_C(1) << 24)
 #define LOGS_MAX      (1u << 20)
-#define LOG_SHIFT     9
 #define UNFLUSHED_KEY "com.delphix:ms_unflushed_phys_txgs"
 
 void metaslab_bounds(const struct vdev *top, uint64_t m, uint64_t *start, uint64_t *size)
@@ -30,18 +29,33 @@ static uint64_t metaslab_count(const struct vdev *top)
 	return vdev_is_concrete(top) && top->ms_array && top->ms_shift ? top->asize >> top->ms_shift : 0;
 }
 
-/* n words of an object that is one array; what lies past its end is 0. */
-static int read_array(struct objset *mos, uint64_t object, uint64_t *out, uint64_t n)
+/* Words [i, i + n), all in one block. */
+static int words_of_block(struct dnode *dn, uint64_t i, uint64_t *out, uint64_t n)
+{
+	bool swap;
+	int err = dmu_block_is_swapped(dn, i * 8 / dn->datablksz, &swap);
+
+	if (err == 0)
+		err = dmu_read(dn, i * 8, out, n * 8, 0);
+	if (err == 0 && swap)
+		swap64_buffer(out, n * 8);
+	return err;
+}
+
+int spacemap_words_read(struct objset *mos, uint64_t object, uint64_t *out, uint64_t n)
 {
 	struct dnode *dn;
-	struct bp bp;
+	uint64_t per;
 	int err = dnode_hold(mos, object, &dn, NULL);
 
 	if (err)
 		return err;
-	err = dmu_read(dn, 0, out, n * 8, 0);
-	if (err == 0 && dmu_block_pointer(dn, 0, 0, &bp) == 0 && !bp_is_hole(&bp) && bp_is_swapped(&bp))
-		swap64_buffer(out, n * 8);
+	per = dn->datablksz / 8;
+	memset(out, 0, n * 8);
+	if (per == 0 || dn->datablksz % 8)
+		err = -EINVAL;
+	for (uint64_t i = 0; err == 0 && i < n && i / per <= dn->maxblkid; i += per)
+		err = words_of_block(dn, i, out + i, MIN(per, n - i));
 	dnode_release(dn);
 	return err;
 }
@@ -87,7 +101,7 @@ static int top_load(struct objset *mos, const struct vdev *top, struct metaslab_
 
 	if (!object)
 		return err_set(e, -ENOMEM, "out of memory");
-	int err = read_array(mos, top->ms_array, object, count);
+	int err = spacemap_words_read(mos, top->ms_array, object, count);
 	if (err)
 		return err_set(e, err, "metaslab array of device %llu: %s", (unsigned long long)top->id,
 			       err_words(err));
@@ -102,10 +116,6 @@ static int top_load(struct objset *mos, const struct vdev *top, struct metaslab_
 }
 
 /* Log maps */
-
-struct log_map {
-	uint64_t txg, object;
-};
 
 struct log_replay {
 	struct vdev *root;
@@ -140,7 +150,7 @@ static int unflushed_load(struct objset *mos, struct log_replay *lr, struct err 
 			continue;
 		int err = zap_lookup_u64(mos, top->zap_top, UNFLUSHED_KEY, &object);
 		if (err == 0)
-			err = read_array(mos, object, lr->unflushed + lr->first[i], count);
+			err = spacemap_words_read(mos, object, lr->unflushed + lr->first[i], count);
 		if (err && err != -ENOENT)
 			return err_set(e, err, "flush state of device %u: %s", i, err_words(err));
 	}
@@ -149,12 +159,12 @@ static int unflushed_load(struct objset *mos, struct log_replay *lr, struct err 
 
 static int log_compare(const void *a, const void *b)
 {
-	const struct log_map *x = a, *y = b;
+	const struct spacemap_log *x = a, *y = b;
 
 	return (x->txg > y->txg) - (x->txg < y->txg);
 }
 
-static int log_take(struct log_map **logs, size_t *n, const struct zap_entry *ze)
+static int log_take(struct spacemap_log **logs, size_t *n, const struct zap_entry *ze)
 {
 	char *end;
 
@@ -166,16 +176,18 @@ static int log_take(struct log_map **logs, size_t *n, const struct zap_entry *ze
 		return -EINVAL;
 	if (IS_POW2(*n) || *n == 0)
 		*logs = xrealloc(*logs, (*n ? 2 * *n : 1) * sizeof(**logs));
-	(*logs)[(*n)++] = (struct log_map){txg, ze->first};
+	(*logs)[(*n)++] = (struct spacemap_log){txg, ze->first};
 	return 0;
 }
 
-static int log_list(struct objset *mos, uint64_t zap, struct log_map **logs, size_t *n)
+int spacemap_log_list(struct objset *mos, uint64_t zap, struct spacemap_log **logs, size_t *n)
 {
 	struct zap_cursor *c;
 	struct zap_entry *ze = xmalloc(sizeof(*ze));
 	int err = zap_cursor_open(mos, zap, 0, &c);
 
+	*logs = NULL;
+	*n = 0;
 	if (err == 0) {
 		while ((err = zap_cursor_next(c, ze)) == 0 && (err = log_take(logs, n, ze)) == 0)
 			;
@@ -191,15 +203,15 @@ static int log_list(struct objset *mos, uint64_t zap, struct log_map **logs, siz
 
 static int logs_replay(struct objset *mos, struct log_replay *lr, uint64_t zap, struct err *e)
 {
-	autofree struct log_map *logs = NULL;
-	size_t n = 0;
-	int err = log_list(mos, zap, &logs, &n);
+	autofree struct spacemap_log *logs = NULL;
+	size_t n;
+	int err = spacemap_log_list(mos, zap, &logs, &n);
 
 	if (err)
 		return err_set(e, err, "list of space map logs: %s", err_words(err));
 	for (size_t i = 0; i < n; i++) {
 		lr->txg = logs[i].txg;
-		err = spacemap_each(mos, logs[i].object, 0, LOG_SHIFT, log_entry, lr);
+		err = spacemap_each(mos, logs[i].object, 0, SPACEMAP_LOG_SHIFT, log_entry, lr);
 		if (err)
 			return err_set(e, err, "space map log of txg %llu: %s", (unsigned long long)logs[i].txg,
 				       err_words(err));

@@ -78,6 +78,19 @@ static void index_remove(struct segset *s, uint64_t start, uint64_t end)
 		x->buckets &= ~(UINT32_C(1) << b);
 }
 
+void segset_make_index(struct segset *s)
+{
+	struct segset_iter it;
+	uint64_t start, end;
+
+	BUG_ON(s->index);
+	s->index = xcalloc(1, sizeof(*s->index));
+	s->space = 0;
+	segset_iter_init(&it, s);
+	while (segset_iter_next(&it, &start, &end))
+		index_add(s, start, end);
+}
+
 /* --- single segments --- */
 
 static void segment_insert(struct segset *s, uint64_t start, uint64_t end)

@@ -11,6 +11,8 @@
 #define SEGSET_END     (UINT64_C(1) << 32) /* no position is beyond */
 #define SEGSET_BUCKETS 32
 
+#define SEGSET_SEGMENT_BYTES 22 /* memory that a segment takes, with its place in the index */
+
 struct segset {
 	struct keyset by_start; /* start << 32 | last sector */
 	uint64_t space;         /* sectors of all segments */
@@ -24,6 +26,8 @@ struct segset {
 
 /* All zeros is an empty set without index. */
 void segset_init(struct segset *s, bool indexed);
+/* Makes the index of a set that has none: faster than keeping it while the set is built. */
+void segset_make_index(struct segset *s);
 /* Back to empty; the index stays. */
 void segset_clear(struct segset *s);
 /* Frees all, the index too. */

@@ -9,21 +9,19 @@
 #define SPACEMAP_BONUS     320
 #define SPACEMAP_HISTOGRAM 64
 #define SPACEMAP_BLOCK_MAX (16u << 20)
-#define BONUSTYPE_SPACEMAP 7
 #define ENTRY_DEBUG        2 /* the two top bits of a word; 0 and 1: one-word entry */
 #define ENTRY_TWO_WORDS    3
 
-static int header_decode(const struct dnode *dn, struct spacemap_header *h)
+static int header_decode(struct dnode *dn, struct spacemap_header *h)
 {
-	if (dn->bonustype != BONUSTYPE_SPACEMAP || dn->bonuslen < SPACEMAP_BONUS_OLD)
+	uint64_t w[SPACEMAP_BONUS / 8];
+
+	if (dn->bonustype != DMU_OT_SPACE_MAP_HEADER || dmu_bonus_words(dn, w, ARRAY_LEN(w)) < SPACEMAP_BONUS_OLD / 8)
 		return -EINVAL;
-	memset(h, 0, sizeof(*h));
-	h->object = load64(dn->bonus, dn->swapped);
-	h->length = load64(dn->bonus + 8, dn->swapped);
-	h->alloc = load64(dn->bonus + 16, dn->swapped);
-	if (dn->bonuslen >= SPACEMAP_BONUS)
-		for (unsigned i = 0; i < ARRAY_LEN(h->histogram); i++)
-			h->histogram[i] = load64(dn->bonus + SPACEMAP_HISTOGRAM + 8 * i, dn->swapped);
+	*h = (struct spacemap_header){
+	    .object = w[0], .length = w[1], .alloc = w[2], .has_histogram = dn->bonuslen >= SPACEMAP_BONUS};
+	if (h->has_histogram)
+		memcpy(h->histogram, &w[SPACEMAP_HISTOGRAM / 8], sizeof(h->histogram));
 	return h->length % 8 == 0 ? 0 : -EINVAL;
 }
 
@@ -43,13 +41,14 @@ int spacemap_header_read(struct objset *mos, uint64_t object, struct spacemap_he
 struct decoder {
 	uint64_t start;
 	unsigned shift;
+	uint64_t base; /* byte of the map where the words begin */
 	uint64_t txg;
 	unsigned sync_pass;
 	int (*fn)(void *arg, const struct spacemap_entry *e);
 	void *arg;
 };
 
-static int emit(struct decoder *d, uint64_t offset, uint64_t run, bool free, uint64_t vdev)
+static int emit(struct decoder *d, size_t i, uint64_t offset, uint64_t run, bool free, uint64_t vdev)
 {
 	uint64_t max = (UINT64_MAX - d->start) >> d->shift;
 
@@ -60,6 +59,7 @@ static int emit(struct decoder *d, uint64_t offset, uint64_t run, bool free, uin
 	    .vdev = vdev,
 	    .offset = d->start + (offset << d->shift),
 	    .run = run << d->shift,
+	    .at = d->base + 8 * i,
 	    .txg = d->txg,
 	    .sync_pass = d->sync_pass,
 	};
@@ -81,10 +81,10 @@ static int decode_words(struct decoder *d, const uint8_t *p, size_t nwords, bool
 			if (++i == nwords)
 				return -EINVAL;
 			uint64_t second = load64(p + 8 * i, swap);
-			err = emit(d, bits64(second, 0, 63), bits64(w, 24, 36) + 1, bits64(second, 63, 1),
+			err = emit(d, i - 1, bits64(second, 0, 63), bits64(w, 24, 36) + 1, bits64(second, 63, 1),
 				   bits64(w, 0, 24));
 		} else {
-			err = emit(d, bits64(w, 16, 47), bits64(w, 0, 15) + 1, bits64(w, 15, 1), UINT64_MAX);
+			err = emit(d, i, bits64(w, 16, 47), bits64(w, 0, 15) + 1, bits64(w, 15, 1), UINT64_MAX);
 		}
 	}
 	return err;
@@ -98,35 +98,45 @@ int spacemap_decode(const uint8_t *data, size_t len, bool swap, uint64_t start, 
 	return shift < 64 ? decode_words(&d, data, len / 8, swap) : -EINVAL;
 }
 
-static int decode_block(struct decoder *d, struct dnode *dn, uint64_t blkid, uint8_t *room, size_t len)
+/* The block and its byte order; a block that is not written yet may be turned between the two questions. */
+static int block_get(struct dnode *dn, uint64_t blkid, struct buf **buf, bool *swap)
 {
-	struct bp bp;
-	int err = dmu_block_pointer(dn, 0, blkid, &bp);
+	bool before = false;
+	int err;
 
-	if (err)
-		return err;
-	if (bp_is_hole(&bp)) /* no block of a space map is all zeros */
-		return -EINVAL;
-	err = dmu_read(dn, blkid * dn->datablksz, room, len, 0);
-	return err ? err : decode_words(d, room, len / 8, bp_is_swapped(&bp));
+	*swap = false;
+	do {
+		before = *swap;
+		err = dmu_block_is_swapped(dn, blkid, swap);
+	} while (err == 0 && before != *swap);
+	return err ? err : dmu_block_get(dn, blkid, buf);
 }
 
-static int decode_object(struct decoder *d, struct dnode *dn)
+static int decode_block(struct decoder *d, struct dnode *dn, uint64_t blkid, size_t len)
 {
-	struct spacemap_header h;
-	int err = header_decode(dn, &h);
+	struct buf *buf;
+	bool swap;
+	int err = block_get(dn, blkid, &buf, &swap);
 
 	if (err)
-		return err;
+		return err == -ENOENT ? -EINVAL : err; /* no block of a space map is all zeros */
+	d->base = blkid * dn->datablksz;
+	err = buf->size < len ? -EINVAL : decode_words(d, buf->data, len / 8, swap);
+	buf_release(buf);
+	return err;
+}
+
+/* Blocks from `blkid` on. */
+static int decode_object(struct decoder *d, struct dnode *dn, uint64_t blkid, uint64_t length)
+{
+	int err = 0;
+
 	if (dn->datablksz == 0 || dn->datablksz > SPACEMAP_BLOCK_MAX || dn->datablksz % 16 != 0 || d->shift > 63)
 		return -EINVAL;
-	autofree uint8_t *room = malloc(dn->datablksz);
-	if (!room)
-		return -ENOMEM;
 	/* Two-word entries do not cross blocks. */
-	for (uint64_t left = h.length, blkid = 0; left > 0 && err == 0; blkid++) {
+	for (uint64_t left = length - MIN(length, blkid * dn->datablksz); left > 0 && err == 0; blkid++) {
 		size_t len = MIN(left, dn->datablksz);
-		err = blkid > dn->maxblkid ? -EINVAL : decode_block(d, dn, blkid, room, len);
+		err = blkid > dn->maxblkid ? -EINVAL : decode_block(d, dn, blkid, len);
 		left -= len;
 	}
 	return err;
@@ -136,14 +146,25 @@ int spacemap_each(struct objset *mos, uint64_t object, uint64_t start, unsigned 
 		  int (*fn)(void *arg, const struct spacemap_entry *e), void *arg)
 {
 	struct decoder d = {.start = start, .shift = shift, .fn = fn, .arg = arg};
+	struct spacemap_header h;
 	struct dnode *dn;
 	int err = dnode_hold(mos, object, &dn, NULL);
 
 	if (err)
 		return err;
-	err = decode_object(&d, dn);
+	err = header_decode(dn, &h);
+	if (err == 0)
+		err = decode_object(&d, dn, 0, h.length);
 	dnode_release(dn);
 	return err;
+}
+
+int spacemap_each_from(struct dnode *dn, uint64_t blkid, uint64_t length, uint64_t start, unsigned shift,
+		       int (*fn)(void *arg, const struct spacemap_entry *e), void *arg)
+{
+	struct decoder d = {.start = start, .shift = shift, .fn = fn, .arg = arg};
+
+	return decode_object(&d, dn, blkid, length);
 }
 
 static int dtl_entry(void *arg, const struct spacemap_entry *e)
