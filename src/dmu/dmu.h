@@ -28,6 +28,11 @@ struct dmu_pool {
 struct dnode;
 enum objset_type { OBJSET_NONE = 0, OBJSET_META = 1, OBJSET_ZFS = 2, OBJSET_ZVOL = 3 };
 
+/* objset.flags: what is accounted completely (07, 6.6). */
+#define OBJSET_USERSPACE    1u
+#define OBJSET_USEROBJSPACE 2u
+#define OBJSET_PROJECTSPACE 4u
+
 #define DMU_OBJECT_USERUSED    (-1ULL)
 #define DMU_OBJECT_GROUPUSED   (-2ULL)
 #define DMU_OBJECT_PROJECTUSED (-3ULL)
@@ -67,6 +72,8 @@ struct objset_ops {
 	void (*policy)(struct objset *os, const struct dnode *dn, unsigned level, struct zio_policy *p);
 	/* The set has in group txg what needs this feature of data sets (03, 1.6; its guid). May be NULL. */
 	void (*uses)(struct objset *os, const char *feature, uint64_t txg);
+	/* Is this feature enabled in the pool? Cheap. NULL: none is. */
+	bool (*enabled)(struct objset *os, const char *feature);
 	/* Owner of an object by its bonus (07, 6): -ENOENT: not counted. NULL: nothing is counted. */
 	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
 		     uint64_t *gid, uint64_t *project);

@@ -5,62 +5,34 @@
  * are read once. An attribute buffer (bonus or spill) is then walked by its layout, and what Tarn knows by name is
  * remembered as a pointer into it: nothing is copied.
  */
-#include "dmu/sa.h"
+#include "dmu/sa_impl.h"
 
-#define SA_MAGIC       0x002F505Au
-#define SA_LAYOUTS     1024 /* layout numbers have 10 bits (2.3) */
-#define SA_LAYOUT_LEN  1024 /* attributes in one layout: far more than any writer makes */
-#define SA_NUMBERS     65536
-#define SA_FIXED       16 /* numbers that are the same everywhere (2.2) */
-#define SA_BONUS_TYPE  44
-#define ZNODE_BONUS    17
 #define SA_LEGACY_SIZE 264
-#define SA_UNKNOWN     (-1)
 
-struct sa_reg {
-	bool present;
-	uint16_t len;
-	int16_t attr; /* enum sa_attr, or SA_UNKNOWN */
-};
-
-struct sa_layout {
-	uint16_t *number; /* NULL: no such layout */
-	size_t n;
-};
-
-struct sa_os {
-	struct sa_reg *reg; /* by attribute number */
-	size_t nreg;
-	struct sa_layout layout[SA_LAYOUTS];
-};
-
-/* In the order of enum sa_attr. Lengths are those of the fixed numbers; others come from the registry. */
-static const struct {
-	const char *name;
-	uint16_t len;
-} sa_known[SA_ATTR_COUNT] = {
-    [SA_ATIME] = {"ZPL_ATIME", 16},
-    [SA_MTIME] = {"ZPL_MTIME", 16},
-    [SA_CTIME] = {"ZPL_CTIME", 16},
-    [SA_CRTIME] = {"ZPL_CRTIME", 16},
-    [SA_GEN] = {"ZPL_GEN", 8},
-    [SA_MODE] = {"ZPL_MODE", 8},
-    [SA_SIZE] = {"ZPL_SIZE", 8},
-    [SA_PARENT] = {"ZPL_PARENT", 8},
-    [SA_LINKS] = {"ZPL_LINKS", 8},
-    [SA_XATTR] = {"ZPL_XATTR", 8},
-    [SA_RDEV] = {"ZPL_RDEV", 8},
-    [SA_FLAGS] = {"ZPL_FLAGS", 8},
-    [SA_UID] = {"ZPL_UID", 8},
-    [SA_GID] = {"ZPL_GID", 8},
-    [SA_PAD] = {"ZPL_PAD", 32},
-    [SA_ZNODE_ACL] = {"ZPL_ZNODE_ACL", 88},
-    [SA_DACL_COUNT] = {"ZPL_DACL_COUNT", 8},
-    [SA_SYMLINK] = {"ZPL_SYMLINK", 0},
-    [SA_SCANSTAMP] = {"ZPL_SCANSTAMP", 32},
-    [SA_DACL_ACES] = {"ZPL_DACL_ACES", 0},
-    [SA_DXATTR] = {"ZPL_DXATTR", 0},
-    [SA_PROJID] = {"ZPL_PROJID", 8},
+/* In the order of enum sa_attr. Lengths are those that new file systems register; old registries may say otherwise. */
+const struct sa_known sa_known[SA_ATTR_COUNT] = {
+    [SA_ATIME] = {"ZPL_ATIME", 16, 0},
+    [SA_MTIME] = {"ZPL_MTIME", 16, 0},
+    [SA_CTIME] = {"ZPL_CTIME", 16, 0},
+    [SA_CRTIME] = {"ZPL_CRTIME", 16, 0},
+    [SA_GEN] = {"ZPL_GEN", 8, 0},
+    [SA_MODE] = {"ZPL_MODE", 8, 0},
+    [SA_SIZE] = {"ZPL_SIZE", 8, 0},
+    [SA_PARENT] = {"ZPL_PARENT", 8, 0},
+    [SA_LINKS] = {"ZPL_LINKS", 8, 0},
+    [SA_XATTR] = {"ZPL_XATTR", 8, 0},
+    [SA_RDEV] = {"ZPL_RDEV", 8, 0},
+    [SA_FLAGS] = {"ZPL_FLAGS", 8, 0},
+    [SA_UID] = {"ZPL_UID", 8, 0},
+    [SA_GID] = {"ZPL_GID", 8, 0},
+    [SA_PAD] = {"ZPL_PAD", 32, 0},
+    [SA_ZNODE_ACL] = {"ZPL_ZNODE_ACL", 88, 3},
+    [SA_DACL_COUNT] = {"ZPL_DACL_COUNT", 8, 0},
+    [SA_SYMLINK] = {"ZPL_SYMLINK", 0, 3},
+    [SA_SCANSTAMP] = {"ZPL_SCANSTAMP", 32, 3},
+    [SA_DACL_ACES] = {"ZPL_DACL_ACES", 0, 4},
+    [SA_DXATTR] = {"ZPL_DXATTR", 0, 3},
+    [SA_PROJID] = {"ZPL_PROJID", 8, 0},
 };
 
 static int sa_attr_by_name(const char *name)
@@ -71,7 +43,7 @@ static int sa_attr_by_name(const char *name)
 	return SA_UNKNOWN;
 }
 
-static void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr)
+void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr)
 {
 	if (number >= so->nreg) {
 		size_t n = MIN(SA_NUMBERS, ROUND_UP((size_t)number + 1, 32));
@@ -81,6 +53,8 @@ static void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr
 		so->nreg = n;
 	}
 	so->reg[number] = (struct sa_reg){.present = true, .len = len, .attr = (int16_t)attr};
+	if (attr != SA_UNKNOWN)
+		so->number[attr] = (int)number;
 }
 
 void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len)
@@ -96,10 +70,11 @@ void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *number
 
 	if (layout < 2 || layout >= SA_LAYOUTS || n > SA_LAYOUT_LEN || l->number)
 		return;
-	l->number = xcalloc(MAX(n, 1), sizeof(*numbers));
+	uint16_t *copy = xcalloc(MAX(n, 1), sizeof(*numbers));
 	if (n)
-		memcpy(l->number, numbers, n * sizeof(*numbers));
+		memcpy(copy, numbers, n * sizeof(*numbers));
 	l->n = n;
+	__atomic_store_n(&l->number, copy, __ATOMIC_RELEASE);
 }
 
 static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object)
@@ -110,9 +85,11 @@ static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object
 
 	if (rc)
 		return rc;
-	while ((rc = zap_cursor_next(c, ze)) == 0)
+	while ((rc = zap_cursor_next(c, ze)) == 0) {
+		so->nregistered++;
 		if (ze->intsize == 8)
 			sa_os_define(so, bits64(ze->first, 0, 16), ze->name, bits64(ze->first, 24, 16));
+	}
 	zap_cursor_close(c);
 	return rc == -ENOENT ? 0 : rc;
 }
@@ -143,6 +120,7 @@ static int sa_layouts_read(struct sa_os *so, struct objset *os, uint64_t object)
 	if (rc)
 		return rc;
 	while ((rc = zap_cursor_next(c, ze)) == 0) {
+		so->nlayouts++;
 		rc = sa_layout_read(so, ze, c);
 		if (rc)
 			break;
@@ -153,20 +131,19 @@ static int sa_layouts_read(struct sa_os *so, struct objset *os, uint64_t object)
 
 static int sa_tables_read(struct sa_os *so, struct objset *os, uint64_t sa_attrs, struct err *e)
 {
-	uint64_t registry, layouts;
-	int rc = zap_lookup_u64(os, sa_attrs, "REGISTRY", &registry);
+	int rc = zap_lookup_u64(os, sa_attrs, "REGISTRY", &so->registry);
 
 	if (rc == -ENOENT)
 		return 0; /* nothing was ever stored (2.1) */
 	if (rc)
 		return err_set(e, rc, "system attributes: master node: %s", err_words(rc));
-	rc = zap_lookup_u64(os, sa_attrs, "LAYOUTS", &layouts);
+	rc = zap_lookup_u64(os, sa_attrs, "LAYOUTS", &so->layouts);
 	if (rc)
 		return err_set(e, rc, "system attributes: no layouts: %s", err_words(rc));
-	rc = sa_registry_read(so, os, registry);
+	rc = sa_registry_read(so, os, so->registry);
 	if (rc)
 		return err_set(e, rc, "system attributes: registry: %s", err_words(rc));
-	rc = sa_layouts_read(so, os, layouts);
+	rc = sa_layouts_read(so, os, so->layouts);
 	if (rc)
 		return err_set(e, rc, "system attributes: layouts: %s", err_words(rc));
 	return 0;
@@ -177,6 +154,11 @@ int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct 
 	struct sa_os *so = xcalloc(1, sizeof(*so));
 	int rc = 0;
 
+	pthread_mutex_init(&so->lock, NULL);
+	so->os = os;
+	so->sa_attrs = sa_attrs;
+	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
+		so->number[i] = SA_UNKNOWN;
 	for (unsigned i = 0; i < SA_FIXED; i++)
 		sa_reg_set(so, i, sa_known[i].len, (int)i);
 	so->layout[1].number = xcalloc(1, sizeof(uint16_t)); /* the layout of no attributes */
@@ -186,6 +168,10 @@ int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct 
 		sa_os_close(so);
 		return rc;
 	}
+	/* readers hold no lock: the table does not move when names are registered */
+	so->reg = xrealloc(so->reg, (so->nreg + SA_ATTR_COUNT) * sizeof(*so->reg));
+	memset(so->reg + so->nreg, 0, SA_ATTR_COUNT * sizeof(*so->reg));
+	so->nreg += SA_ATTR_COUNT;
 	*out = so;
 	return 0;
 }
@@ -197,6 +183,7 @@ void sa_os_close(struct sa_os *so)
 	for (unsigned i = 0; i < SA_LAYOUTS; i++)
 		free(so->layout[i].number);
 	free(so->reg);
+	pthread_mutex_destroy(&so->lock);
 	free(so);
 }
 
@@ -221,7 +208,7 @@ static int sa_header_read(const struct sa_os *so, const uint8_t *p, size_t len, 
 	info = load16(p + 4, h->swap);
 	h->layout = &so->layout[MAX(bits64(info, 0, 10), 1)];
 	h->size = bits64(info, 10, 6) * 8;
-	if (!h->layout->number || h->size < 8 || h->size > len)
+	if (!sa_layout_exists(h->layout) || h->size < 8 || h->size > len)
 		return -EIO;
 	return 0;
 }
@@ -264,18 +251,18 @@ static int sa_buffer_walk(const struct sa_os *so, const uint8_t *p, size_t len, 
 
 static void sa_legacy_set(struct sa *sa, enum sa_attr a, size_t offset, size_t len)
 {
-	sa->attr[a].data = sa->dn->bonus + offset;
+	sa->attr[a].data = (sa->bonus ? sa->bonus : sa->dn->bonus) + offset;
 	sa->attr[a].len = (uint32_t)len;
 	sa->attr[a].swap = sa->dn->swapped;
 }
 
 /* The fixed znode (2.9): attributes 0 .. 15 in order, then a short symlink target or a scan stamp. */
-static int sa_legacy_walk(struct sa *sa)
+static int sa_legacy_walk(struct sa *sa, size_t len)
 {
 	size_t at = 0, rest;
 	uint64_t mode = 0, size = 0, flags = 0;
 
-	if (sa->dn->bonuslen < SA_LEGACY_SIZE)
+	if (len < SA_LEGACY_SIZE)
 		return -EIO;
 	sa->is_legacy = true;
 	for (unsigned i = 0; i < SA_FIXED; i++) {
@@ -285,7 +272,7 @@ static int sa_legacy_walk(struct sa *sa)
 	sa_u64(sa, SA_MODE, &mode);
 	sa_u64(sa, SA_SIZE, &size);
 	sa_u64(sa, SA_FLAGS, &flags);
-	rest = sa->dn->bonuslen - SA_LEGACY_SIZE;
+	rest = len - SA_LEGACY_SIZE;
 	if ((mode & 0170000) == 0120000 && size > 0 && size <= rest)
 		sa_legacy_set(sa, SA_SYMLINK, SA_LEGACY_SIZE, size);
 	else if ((flags & 0x80) && rest >= sa_known[SA_SCANSTAMP].len)
@@ -300,22 +287,45 @@ static void sa_spill_walk(const struct sa_os *so, struct sa *sa)
 		sa->spill_err = sa_buffer_walk(so, sa->spill->data, sa->spill->size, sa);
 }
 
+/* In a set that is written the bonus changes under its readers. */
+static int sa_bonus_take(struct sa *sa, size_t *len)
+{
+	struct dnode *dn = sa->dn;
+
+	*len = dn->bonuslen;
+	if (!dn->os || !dn->os->ops || *len == 0)
+		return 0;
+	sa->bonus = xmalloc(*len);
+	return dmu_bonus_read(dn, 0, sa->bonus, *len);
+}
+
+static int sa_walk(struct sa_os *so, struct sa *sa)
+{
+	struct dnode *dn = sa->dn;
+	size_t len;
+	int rc = sa_bonus_take(sa, &len);
+
+	if (rc)
+		return rc;
+	if (dn->bonustype == DMU_OT_ZNODE)
+		return sa_legacy_walk(sa, len);
+	if (dn->bonustype != DMU_OT_SA)
+		return -EINVAL;
+	rc = len || !dn->has_spill ? sa_buffer_walk(so, sa->bonus ? sa->bonus : dn->bonus, len, sa) : 0;
+	if (!rc && dn->has_spill)
+		sa_spill_walk(so, sa);
+	return rc;
+}
+
 int sa_open(struct sa_os *so, struct dnode *dn, struct sa *out)
 {
 	int rc;
 
 	*out = (struct sa){.dn = dn};
-	if (dn->bonustype == ZNODE_BONUS) {
-		rc = sa_legacy_walk(out);
-	} else if (dn->bonustype == SA_BONUS_TYPE) {
-		rc = dn->bonuslen || !dn->has_spill ? sa_buffer_walk(so, dn->bonus, dn->bonuslen, out) : 0;
-		if (!rc && dn->has_spill)
-			sa_spill_walk(so, out);
-	} else {
-		rc = -EINVAL;
-	}
+	rc = sa_walk(so, out);
 	if (rc) {
-		out->dn = NULL;
+		free(out->bonus);
+		*out = (struct sa){0};
 		return rc;
 	}
 	dnode_ref(dn);
@@ -327,6 +337,7 @@ void sa_close(struct sa *sa)
 	buf_release(sa->spill);
 	if (sa->dn)
 		dnode_release(sa->dn);
+	free(sa->bonus);
 	*sa = (struct sa){0};
 }
 

@@ -1,6 +1,6 @@
 /*
  * dmu/sa.h: system attributes (docs/format/07-filesystem-zvol-zil.md, section 2): registry, layouts, and the attributes
- * of one object from bonus and spill; legacy znodes (2.9) answer through the same calls. Read side.
+ * of one object from bonus and spill; legacy znodes (2.9) answer through the same calls. Reading and storing.
  */
 #ifndef DMU_SA_H
 #define DMU_SA_H
@@ -33,7 +33,8 @@ enum sa_attr { /* Tarn's own fixed numbers; names map through the registry (2.2)
 	       SA_ATTR_COUNT
 };
 
-struct sa_os; /* registry and layouts of an object set; immutable once open, any thread */
+/* Registry and layouts of an object set; any thread. Both only grow. Lock: one mutex for who adds to them. */
+struct sa_os;
 /* sa_attrs: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e);
 void sa_os_close(struct sa_os *so);
@@ -44,6 +45,7 @@ void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *number
 
 struct sa {
 	struct dnode *dn;  /* held: attributes point into its bonus */
+	uint8_t *bonus;    /* or into this copy, where it may change */
 	struct buf *spill; /* NULL or held */
 	int spill_err;     /* the spill block could not be read: absent attributes answer with this */
 	bool is_legacy;    /* a bonus of type 17 (2.9) */
@@ -60,5 +62,23 @@ int sa_u64(const struct sa *sa, enum sa_attr a, uint64_t *v);    /* -ENOENT, or 
 int sa_time(const struct sa *sa, enum sa_attr a, int64_t tv[2]); /* seconds, nanoseconds */
 /* Bytes as stored. */
 int sa_bytes(const struct sa *sa, enum sa_attr a, const uint8_t **data, uint32_t *len);
+
+/* --- storing; inside a transaction or in syncing context; may wait for devices --- */
+
+/* An empty master node (2.1). */
+int sa_create(struct objset *os, struct tx *tx, uint64_t *sa_attrs);
+struct sa_value {
+	enum sa_attr attr;
+	const void *data; /* as stored, host order */
+	uint16_t len;     /* bytes, above 0 */
+};
+/*
+ * All attributes of an object with a bonus of type DMU_OT_SA, in this order, in place of those it had: bonus, and spill
+ * when they do not fit (2.5). Registers what is missing. -EFBIG: too many bytes.
+ *
+ * A layout goes with the group of whoever needs it first: transactions that may need new layouts come in the order of
+ * their groups.
+ */
+int sa_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx);
 
 #endif

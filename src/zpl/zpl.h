@@ -111,9 +111,10 @@ struct zpl_change {
 int zpl_diff(struct zpl *from, struct zpl *to, int (*fn)(void *arg, const struct zpl_change *c), void *arg,
 	     struct err *e);
 
-/* The objects of a new file system (07, 1.3), for dsl_create and spa_create_pool: master node, SA registry, unlinked
- * set, root directory. props: normalization, utf8only, casesensitivity, version as numbers (absent: defaults). Syncing
- * context; must not fail. */
-void zpl_create_objects(struct objset *os, const struct nvlist *props, struct tx *tx);
+/* The objects of a new file system (07, 1.3), for dsl_create and spa_create: master node, unlinked set, root directory
+ * (of root), SA tables. props, all numbers: normalization, utf8only, casesensitivity, version (absent: defaults). Which
+ * accounting there is follows from the pool's features. Syncing context; the set is new and holds nothing, so that only
+ * memory can be missing. */
+int zpl_create_objects(struct objset *os, const struct nvlist *props, struct tx *tx);
 
 #endif

@@ -5,9 +5,6 @@
 #include "base/tree.h"
 #include "zpl/zpl_impl.h"
 
-#define OBJSET_PROJECTS_COMPLETE 4u /* object-set flags (6.6) */
-#define OBJSET_OBJECTS_COMPLETE  2u
-
 struct space_id {
 	struct tree_node node;
 	uint64_t id;
@@ -111,7 +108,7 @@ static bool space_table_exists(const struct zpl *z, enum zpl_who who)
 	case ZPL_GROUP:
 		return z->os->groupused != NULL;
 	default:
-		return z->os->projectused && (z->os->flags & OBJSET_PROJECTS_COMPLETE);
+		return z->os->projectused && (z->os->flags & OBJSET_PROJECTSPACE);
 	}
 }
 
@@ -141,7 +138,7 @@ int zpl_space_each(struct zpl *z, enum zpl_who who,
 		struct space_id *s = container_of(n, struct space_id, node);
 		const char *domain = who == ZPL_PROJECT ? "" : zpl_fuid_domain(z, s->id);
 
-		if (!(z->os->flags & OBJSET_OBJECTS_COMPLETE))
+		if (!(z->os->flags & OBJSET_USEROBJSPACE))
 			s->space.objused = 0;
 		if (!rc)
 			rc = fn(arg, domain ? domain : "?", who == ZPL_PROJECT ? s->id : zpl_fuid_id(s->id), &s->space);
