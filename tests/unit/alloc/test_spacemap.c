@@ -70,6 +70,70 @@ static void entries_that_overflow_or_are_cut_are_refused(void **state)
 	str_free(&out);
 }
 
+static void put(struct spacemap_encoder *e, bool free, uint64_t offset, uint64_t run)
+{
+	spacemap_encode(e, free, offset, run);
+}
+
+static void expect(struct spacemap_encoder *e, const char *want)
+{
+	struct str out = {0};
+
+	assert_int_equal(spacemap_decode((uint8_t *)e->word, e->n * 8, false, 0, 0, print_entry, &out), 0);
+	assert_string_equal(out.s, want);
+	str_free(&out);
+	e->at += e->n * 8;
+	e->n = 0;
+}
+
+static void runs_are_written_in_the_shortest_form(void **state)
+{
+	struct spacemap_encoder e = {.blocksize = 512, .two_words = false, .vdev = UINT64_MAX};
+
+	(void)state;
+	spacemap_encode_debug(&e, true, 3, 99);
+	put(&e, true, 5, 1);
+	assert_int_equal(e.n, 2);
+	expect(&e, "F5+1@99.3 ");
+	put(&e, false, 0x10, 0x8000 * 2 + 1);
+	assert_int_equal(e.n, 3);
+	expect(&e, "A10+8000@0.0 A8010+8000@0.0 A10010+1@0.0 ");
+	e.two_words = true;
+	put(&e, false, 0x10, 0x8000);
+	assert_int_equal(e.n, 1);
+	expect(&e, "A10+8000@0.0 ");
+	put(&e, false, 0x10, 0x8001);
+	assert_int_equal(e.n, 2);
+	expect(&e, "A10+8001v0@0.0 ");
+	put(&e, true, UINT64_C(1) << 47, 1);
+	assert_int_equal(e.n, 2);
+	expect(&e, "F800000000000+1v0@0.0 ");
+	put(&e, true, 7, (UINT64_C(1) << 36) + 2);
+	assert_int_equal(e.n, 4);
+	expect(&e, "F7+1000000000v0@0.0 F1000000007+2v0@0.0 ");
+	e.vdev = 12;
+	put(&e, true, 7, 2);
+	assert_int_equal(e.n, 2);
+	expect(&e, "F7+2v12@0.0 ");
+	free(e.word);
+}
+
+static void two_words_stay_in_one_block(void **state)
+{
+	struct spacemap_encoder e = {.at = 512 - 16, .blocksize = 512, .two_words = true, .vdev = 1};
+
+	(void)state;
+	put(&e, false, 1, 1);
+	assert_int_equal(e.n, 2);
+	expect(&e, "A1+1v1@0.0 ");
+	e.at = 512 - 8;
+	put(&e, false, 1, 1);
+	assert_int_equal(e.n, 3);
+	assert_int_equal(e.word[0], UINT64_C(2) << 62);
+	expect(&e, "A1+1v1@0.0 ");
+	free(e.word);
+}
+
 /* The example of 7.3: 9 children, d4 p1 S2, ashift 12, metaslab shift 27. */
 static void metaslabs_of_draid_are_whole_rows(void **state)
 {
@@ -110,6 +174,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(entries_of_every_form_are_decoded_in_both_orders),
 	    cmocka_unit_test(entries_that_overflow_or_are_cut_are_refused),
+	    cmocka_unit_test(runs_are_written_in_the_shortest_form),
+	    cmocka_unit_test(two_words_stay_in_one_block),
 	    cmocka_unit_test(metaslabs_of_draid_are_whole_rows),
 	};
 
