@@ -104,28 +104,33 @@ static bool taskq_needs_wakeup_locked(struct taskq *tq)
 	return true;
 }
 
+/*
+ * Once the lock is let go the task may run and end, and whoever waited for it may destroy the queue: so it is signalled
+ * with the lock held. The queue of cpu workers is never destroyed, and spares the woken thread the wait for the lock.
+ */
+static void taskq_unlock_and_wake(struct taskq *tq)
+{
+	bool wake = taskq_needs_wakeup_locked(tq), is_cpu = tq->is_cpu;
+
+	if (wake && !is_cpu)
+		pthread_cond_signal(&tq->work);
+	pthread_mutex_unlock(&tq->lock);
+	if (wake && is_cpu)
+		pthread_cond_signal(&tq->work);
+}
+
 void taskq_dispatch(struct taskq *tq, struct task *t)
 {
-	bool wake;
-
 	pthread_mutex_lock(&tq->lock);
 	list_append(&tq->tasks, &t->node);
-	wake = taskq_needs_wakeup_locked(tq);
-	pthread_mutex_unlock(&tq->lock);
-	if (wake)
-		pthread_cond_signal(&tq->work);
+	taskq_unlock_and_wake(tq);
 }
 
 void taskq_dispatch_front(struct taskq *tq, struct task *t)
 {
-	bool wake;
-
 	pthread_mutex_lock(&tq->lock);
 	list_prepend(&tq->tasks, &t->node);
-	wake = taskq_needs_wakeup_locked(tq);
-	pthread_mutex_unlock(&tq->lock);
-	if (wake)
-		pthread_cond_signal(&tq->work);
+	taskq_unlock_and_wake(tq);
 }
 
 static struct taskq *cpu_queue;

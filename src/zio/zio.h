@@ -128,7 +128,8 @@ struct zio_policy {
  * pointers; else compress, encrypt, checksum, allocate (gang blocks when there is no room in one piece), write to all
  * DVAs. The buffer is shared and not changed; the caller holds it until done. Submission never blocks; computation runs
  * on cpu workers, allocation there or on the writer's own threads. Exactly one done call, on a cpu worker and never on
- * the submitter's stack.
+ * the submitter's stack. Any number may be submitted; they are started in order as memory for compressed and encrypted
+ * copies allows, those with ZIO_WRITE_SYNC at once.
  *
  * In: `bp` holds the pointer that is being replaced (a hole when there is none). When its birth is txg and the stored
  * size stays, the block is overwritten in place if `rewrite` is set. Out: the new pointer, fill as given; when *bp was
@@ -163,7 +164,7 @@ struct zio_write {
 	void (*ready)(struct zio_write *w);
 	void (*done)(struct zio_write *w, int err);
 	void *arg;
-	void *priv; /* zio's own */
+	struct list_node node; /* zio's own: waiting to be started */
 };
 void zio_write(struct zio_pool *zp, struct zio_write *w);
 int zio_write_wait(struct zio_pool *zp, struct zio_write *w);

@@ -8,6 +8,7 @@ static void op_compute(struct task *t);
 static void op_place_waiting(struct task *t);
 static void op_issue(struct zio_wop *op);
 static void op_give_up(struct zio_wop *op, int err);
+static void writer_pump(struct zio_pool *zp);
 
 static struct zio_wop *op_of(struct task *t)
 {
@@ -56,6 +57,21 @@ static void place_drop(struct zio_wop *op, struct zio_place *place)
 
 /* --- endings --- */
 
+/* Makes room for those that wait to be started. */
+static void op_leave(struct zio_wop *op)
+{
+	struct zio_writer *wr = op->zp->writer;
+
+	if (!wr)
+		return;
+	atomic_fetch_sub(&wr->made, op->made);
+	if (op->throttled) {
+		atomic_fetch_sub(&wr->started, 1);
+		writer_pump(op->zp);
+	}
+	atomic_fetch_sub(&wr->in_flight, 1);
+}
+
 static void op_finish(struct zio_wop *op, int err)
 {
 	struct zio_write *w = op->w;
@@ -72,10 +88,8 @@ static void op_finish(struct zio_wop *op, int err)
 	op_drop_pieces(op);
 	place_drop(op, &op->place);
 	buf_release(op->data);
-	if (zp->writer)
-		atomic_fetch_sub(&zp->writer->in_flight, 1);
+	op_leave(op);
 	free(op);
-	w->priv = NULL;
 	w->done(w, err);
 }
 
@@ -225,7 +239,7 @@ static struct buf *buf_padded(struct buf *from, uint32_t psize, uint32_t size)
 
 static int make_plain_pieces(struct zio_wop *op)
 {
-	memset(op->own, 0, sizeof(op->own));
+	memset(op->own, 0, op->ndvas * sizeof(op->own[0]));
 	op->piece = op->own;
 	for (unsigned i = 0; i < op->ndvas; i++) {
 		struct zio_piece *p = &op->piece[i];
@@ -389,17 +403,91 @@ static void op_compute(struct task *t)
 		op_place(op);
 }
 
-void zio_write(struct zio_pool *zp, struct zio_write *w)
+/* --- starting, as there is room --- */
+
+/* Enough to keep every queue full and to merge neighbours; each costs a little memory beside its data. */
+#define STARTED_MAX 8192u
+/* Bytes of buffers that hold compressed or encrypted blocks until they are written. */
+#define MADE_MAX (UINT64_C(64) << 20)
+
+static uint64_t write_makes(const struct zio_write *w)
 {
-	struct zio_wop *op = xcalloc(1, sizeof(*op));
+	enum compress c = w->policy.compress;
+
+	if (w->flags & (ZIO_WRITE_FIXED | ZIO_WRITE_RAW))
+		return 0;
+	return w->key || (c != COMPRESS_OFF && c != COMPRESS_EMPTY) ? w->lsize : 0;
+}
+
+static void write_start(struct zio_pool *zp, struct zio_write *w, bool throttled)
+{
+	unsigned copies = w->flags & ZIO_WRITE_FIXED ? BP_DVAS : MIN(w->policy.copies, BP_DVAS);
+	struct zio_wop *op = xcalloc(1, sizeof(*op) + copies * sizeof(op->own[0]));
 
 	op->zp = zp;
 	op->w = w;
-	w->priv = op;
-	if (zp->writer)
-		atomic_fetch_add(&zp->writer->in_flight, 1);
+	op->made = throttled ? write_makes(w) : 0;
+	op->throttled = throttled;
 	op->task.run = op_compute;
 	taskq_dispatch(cpu_taskq(), &op->task);
+}
+
+/* True: counted as started. One is always let in. */
+static bool writer_admit(struct zio_writer *wr, const struct zio_write *w)
+{
+	uint64_t makes = write_makes(w);
+
+	if (atomic_fetch_add(&wr->started, 1) >= STARTED_MAX) {
+		atomic_fetch_sub(&wr->started, 1);
+		return false;
+	}
+	if (makes && atomic_fetch_add(&wr->made, makes) >= MADE_MAX) {
+		atomic_fetch_sub(&wr->made, makes);
+		atomic_fetch_sub(&wr->started, 1);
+		return false;
+	}
+	return true;
+}
+
+/* Whoever leaves, and whoever queues, looks here after: so that nobody is forgotten. */
+static void writer_pump(struct zio_pool *zp)
+{
+	struct zio_writer *wr = zp->writer;
+
+	while (atomic_load(&wr->nqueued) > 0) {
+		struct zio_write *w = NULL;
+		struct list_node *n;
+
+		pthread_mutex_lock(&wr->lock);
+		n = list_first(&wr->queued);
+		if (n && writer_admit(wr, container_of(n, struct zio_write, node))) {
+			w = container_of(n, struct zio_write, node);
+			list_remove(&wr->queued, n);
+			atomic_fetch_sub(&wr->nqueued, 1);
+		}
+		pthread_mutex_unlock(&wr->lock);
+		if (!w)
+			return;
+		write_start(zp, w, true);
+	}
+}
+
+void zio_write(struct zio_pool *zp, struct zio_write *w)
+{
+	struct zio_writer *wr = zp->writer;
+	bool throttled = wr && !(w->flags & ZIO_WRITE_SYNC);
+
+	if (wr)
+		atomic_fetch_add(&wr->in_flight, 1);
+	if (!throttled || (atomic_load(&wr->nqueued) == 0 && writer_admit(wr, w))) {
+		write_start(zp, w, throttled);
+		return;
+	}
+	pthread_mutex_lock(&wr->lock);
+	list_append(&wr->queued, &w->node);
+	atomic_fetch_add(&wr->nqueued, 1);
+	pthread_mutex_unlock(&wr->lock);
+	writer_pump(zp);
 }
 
 struct write_wait {
@@ -437,6 +525,7 @@ void zio_writer_create(struct zio_pool *zp)
 	struct zio_writer *wr = xcalloc(1, sizeof(*wr));
 
 	pthread_mutex_init(&wr->lock, NULL);
+	list_init(&wr->queued);
 	list_init(&wr->kept);
 	wr->wait = taskq_create("zio-wait", WAIT_THREADS);
 	zp->writer = wr;

@@ -54,17 +54,24 @@ struct zio_wop {
 
 	struct zio_piece *piece; /* own, or malloc'd */
 	unsigned npieces;
-	struct zio_piece own[BP_DVAS];
 	atomic_uint pending;
 
 	struct list_node node; /* kept: in the writer's list */
 	uint64_t ticket;
+
+	uint64_t made;          /* bytes charged to writer->made */
+	bool throttled;         /* counts in writer->started */
+	struct zio_piece own[]; /* as many as the block may have copies */
 };
 
 struct zio_writer {
-	struct taskq *wait; /* allocation that must wait for metaslabs, reads of gang headers */
-	atomic_uint_fast64_t in_flight;
+	struct taskq *wait;             /* allocation that must wait for metaslabs, reads of gang headers */
+	atomic_uint_fast64_t in_flight; /* all that were submitted */
+	atomic_uint started;            /* of them, those that were started and had to ask */
+	atomic_uint_fast64_t made;      /* bytes of what they compress and encrypt into */
+	atomic_size_t nqueued;
 	pthread_mutex_t lock; /* guards all below; innermost */
+	struct list queued;   /* struct zio_write, not started yet */
 	struct list kept;     /* writes that failed and wait for zio_resume */
 	uint64_t next_ticket;
 	atomic_bool abandoned; /* set with the lock held */

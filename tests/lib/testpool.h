@@ -63,9 +63,11 @@ struct testpool {
 
 	/* --- writing --- */
 	/* Of writes to the allocatable space: the devices' labels can be written, so that they are not lost. */
+	atomic_bool count_writes;  /* from tp_set_writable on */
 	atomic_bool fail_writes;   /* every device write fails */
 	atomic_uint device_writes; /* so far */
 	atomic_uint fail_write_at; /* this one fails, counted from 1, however often it is tried again; 0: none */
+	atomic_uint bad_area;      /* one 32 KiB area of so many takes no writes; 0: all do */
 	pthread_mutex_t lock;      /* of `next` and all below */
 	struct tp_extent *live;
 	size_t nlive, live_room;
@@ -79,7 +81,7 @@ struct testpool {
 static inline int tp_before_write(struct tp_disk *td, const struct disk_req *r)
 {
 	struct testpool *tp = td->tp;
-	unsigned at = atomic_load(&tp->fail_write_at), n;
+	unsigned at = atomic_load(&tp->fail_write_at), bad = atomic_load(&tp->bad_area), n;
 
 	if (r->offset < TP_FRONT || r->offset >= TP_SIZE - (512u << 10))
 		return 0;
@@ -90,6 +92,9 @@ static inline int tp_before_write(struct tp_disk *td, const struct disk_req *r)
 	}
 	if (at != 0 && atomic_load(&td->failed_at) == at && atomic_load(&td->failed_offset) == r->offset)
 		return -EIO;
+	for (uint64_t area = r->offset >> 15; bad && area <= (r->offset + r->length - 1) >> 15; area++)
+		if (area % bad == 0)
+			return -EIO;
 	return atomic_load(&tp->fail_writes) ? -EIO : 0;
 }
 
@@ -98,7 +103,7 @@ static inline int tp_before(void *arg, const struct disk_req *r)
 	struct tp_disk *td = arg;
 	struct testpool *tp = td->tp;
 
-	if (r->op == DISK_WRITE && (tp->zp.writer || atomic_load(&tp->fail_writes)))
+	if (r->op == DISK_WRITE && (atomic_load(&tp->count_writes) || atomic_load(&tp->fail_writes)))
 		return tp_before_write(td, r);
 	if (r->op != DISK_READ)
 		return 0;
@@ -231,6 +236,7 @@ static inline void tp_set_writable(struct testpool *tp)
 	tp->zp.min_alloc = tp->zp.gcd_alloc = sector;
 	tp->zp.min_ashift = tp->zp.max_ashift = (unsigned)tp->root->child[0]->ashift;
 	tp->zp.hole_birth = true;
+	atomic_store(&tp->count_writes, true);
 	zio_writer_create(&tp->zp);
 }
 
