@@ -26,7 +26,9 @@ struct disk_req {
 	unsigned niov;
 	uint64_t length; /* bytes, at most 1 GiB for reads and writes; for DISCARD the range */
 	/* err: 0 or negative errno; a short transfer or a range beyond the end is -EIO, anything but a read on a disk
-	 * that is not writable -EROFS. */
+	 * that is not writable -EROFS, a device that is gone -ENXIO, -ENODEV or -EIO as the kernel says. After FLUSH
+	 * what had completed before it was submitted is on the medium. DISCARD: the bytes are undefined then;
+	 * -EOPNOTSUPP: they stay. */
 	void (*done)(struct disk_req *r, int err);
 	void *priv; /* the disk's own, from submission to completion */
 	void *priv2;
@@ -53,8 +55,8 @@ struct disk { /* embedded first in each kind's own struct */
 	char *path;
 };
 
-/* Regular file or block device. -ENOENT, -EACCES, -EBUSY (block device in use, writable opens only), -EINVAL (other
- * kind). */
+/* Regular file or block device. A writable one is ours alone among those that write while it is open. -ENOENT, -EACCES,
+ * -EBUSY (in use: writable opens only; e says by whom), -EINVAL (other kind). */
 int disk_open(const char *path, unsigned flags, struct disk **out, struct err *e);
 /* All requests must have completed. */
 void disk_close(struct disk *d);

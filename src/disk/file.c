@@ -129,12 +129,11 @@ static bool direct_ask(struct filedisk *f)
 #endif
 }
 
-static int open_fds(struct filedisk *f, const char *path, unsigned flags, bool is_block)
+static int open_fds(struct filedisk *f, const char *path, unsigned flags)
 {
 	int mode = (flags & DISK_RDWR ? O_RDWR : O_RDONLY) | O_CLOEXEC;
 
-	/* O_EXCL on a block device claims it against mounts and other owners. */
-	f->fd = open(path, mode | (is_block && (flags & DISK_RDWR) ? O_EXCL : 0));
+	f->fd = open(path, mode | (f->is_block && (flags & DISK_RDWR) ? O_EXCL : 0));
 	return f->fd < 0 ? -errno : 0;
 }
 
@@ -158,15 +157,20 @@ static int file_open(struct filedisk *f, const char *path, unsigned flags, struc
 		return err_set(e, -errno, "%s: %s", path, err_words(errno));
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return err_set(e, -EINVAL, "%s: neither a regular file nor a block device", path);
-	err = open_fds(f, path, flags, S_ISBLK(st.st_mode));
+	f->is_block = S_ISBLK(st.st_mode);
+	err = open_fds(f, path, flags);
+	if (err == -EBUSY)
+		return claim_refused(path, st.st_rdev, e);
 	if (err)
-		return err_set(e, err, "%s: %s", path, err == -EBUSY ? "in use" : err_words(err));
+		return err_set(e, err, "%s: %s", path, err_words(err));
+	if (!f->is_block && flags & DISK_RDWR && (err = claim_file(f->fd, path, e)) != 0)
+		return err;
 	if (fstat(f->fd, &st) != 0)
 		return err_set(e, -errno, "%s: %s", path, err_words(errno));
-	err = S_ISBLK(st.st_mode) ? size_of_block_device(f) : size_of_file(f, &st);
+	err = f->is_block ? size_of_block_device(f) : size_of_file(f, &st);
 	if (err)
 		return err_set(e, err, "%s: cannot learn the size: %s", path, err_words(err));
-	f->disk.ops = S_ISBLK(st.st_mode) ? &block_ops : &file_ops;
+	f->disk.ops = f->is_block ? &block_ops : &file_ops;
 	traits_read(f, &st);
 	open_direct(f, flags);
 	return 0;

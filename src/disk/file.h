@@ -4,6 +4,7 @@
  * A file is opened twice: `fd` for everything, and `direct_fd` (O_DIRECT, -1 where the file system refuses it) for
  * requests whose offset, length and memory are multiples of `direct_align`. Requests run on one of two engines:
  * rings (uring.c) or, where the kernel refuses io_uring as in most containers, blocking threads (threads.c).
+ * Writable disks are claimed (claim.c).
  * A transfer (struct xfer) is what both carry through short reads, unaligned rests and refusals.
  */
 #ifndef DISK_FILE_H
@@ -27,6 +28,7 @@ struct filedisk {
 	int direct_fd;
 	uint32_t direct_align;
 	unsigned ring; /* any number; picks the ring that serves it */
+	bool is_block;
 };
 
 /* How far a read or write got. */
@@ -51,10 +53,17 @@ void xfer_step(struct xfer *x);
 /* Takes the result of a step; true when the request is over and *err its outcome, false when a step is to follow. */
 bool xfer_result(struct xfer *x, ssize_t res, int *err);
 
+/* claim.c. Locks a file that was opened for writing as long as it is open: -EBUSY. */
+int claim_file(int fd, const char *path, struct err *e);
+/* -EBUSY, with what uses the device that could not be opened exclusively. */
+int claim_refused(const char *path, dev_t dev, struct err *e);
+
 /* NULL when the kernel refuses rings. */
 const struct file_engine *uring_engine(void);
 const struct file_engine *threads_engine(void);
 /* For tests: disks opened from now on use the threads. */
 void file_force_threads(bool force);
+/* For what a ring cannot do: on a thread, like every request of that engine. */
+void threads_run(struct filedisk *f, struct disk_req *r);
 
 #endif

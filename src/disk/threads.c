@@ -1,5 +1,7 @@
 /* The engine of blocking threads, for kernels and containers without io_uring. */
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/taskq.h"
@@ -33,6 +35,16 @@ static int transfer(struct filedisk *f, struct disk_req *r)
 	return err;
 }
 
+/* A device forgets the range; in a file it becomes a hole. */
+static int discard(struct filedisk *f, const struct disk_req *r)
+{
+	uint64_t range[2] = {r->offset, r->length};
+
+	if (f->is_block)
+		return ioctl(f->fd, BLKDISCARD, range);
+	return fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, r->offset, r->length);
+}
+
 static int perform(struct filedisk *f, struct disk_req *r)
 {
 	int rc;
@@ -45,7 +57,7 @@ static int perform(struct filedisk *f, struct disk_req *r)
 		rc = fdatasync(f->fd);
 		break;
 	default:
-		rc = fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, r->offset, r->length);
+		rc = discard(f, r);
 	}
 	return rc == 0 ? 0 : -errno;
 }
@@ -60,25 +72,24 @@ static void thread_job_run(struct task *t)
 	r->done(r, err);
 }
 
-static void threads_submit(struct filedisk *f, struct disk_req *r)
-{
-	struct thread_job *j = xmalloc(sizeof(*j));
-
-	*j = (struct thread_job){.task.run = thread_job_run, .file = f, .req = r};
-	taskq_dispatch(queue, &j->task);
-}
-
-static const struct file_engine engine = {"threads", threads_submit};
-
 static void threads_start(void)
 {
 	queue = taskq_create("tarn-io", THREADS);
 }
 
-const struct file_engine *threads_engine(void)
+void threads_run(struct filedisk *f, struct disk_req *r)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct thread_job *j = xmalloc(sizeof(*j));
 
 	pthread_once(&once, threads_start);
+	*j = (struct thread_job){.task.run = thread_job_run, .file = f, .req = r};
+	taskq_dispatch(queue, &j->task);
+}
+
+static const struct file_engine engine = {"threads", threads_run};
+
+const struct file_engine *threads_engine(void)
+{
 	return &engine;
 }

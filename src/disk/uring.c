@@ -77,6 +77,10 @@ static void uring_submit(struct filedisk *f, struct disk_req *r)
 	const uint64_t one = 1;
 	bool wake;
 
+	if (r->op == DISK_DISCARD && f->is_block) { /* an ioctl */
+		threads_run(f, r);
+		return;
+	}
 	r->priv = NULL;
 	r->priv2 = f;
 	pthread_mutex_lock(&ring->lock);

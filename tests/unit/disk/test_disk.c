@@ -6,8 +6,11 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -318,6 +321,130 @@ static void open_says_what_is_wrong(void **state)
 	disk_close(NULL);
 }
 
+static int open_writable(const char *name, struct disk **d, struct err *e)
+{
+	autofree char *path = path_of(name);
+
+	return disk_open(path, DISK_RDWR, d, e);
+}
+
+static void a_file_has_one_writer(void **state)
+{
+	struct disk *d = new_file("claimed"), *reader = open_file("claimed", DISK_RDONLY), *second;
+	struct err e = ERR_INIT;
+	int status;
+
+	assert_int_equal(open_writable("claimed", &second, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "claimed is in use"));
+	/* Nor another process. */
+	pid_t child = fork();
+	if (child == 0)
+		_exit(open_writable("claimed", &second, NULL) == -EBUSY ? 17 : 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(WEXITSTATUS(status), 17);
+	disk_close(reader); /* closing it does not give up the claim */
+	assert_int_equal(open_writable("claimed", &second, NULL), -EBUSY);
+	disk_close(d);
+	assert_int_equal(open_writable("claimed", &second, NULL), 0);
+	disk_close(second);
+}
+
+static void discarding_gives_a_file_s_space_back(void **state)
+{
+	struct disk *d = new_file("holes");
+	autofree char *path = path_of("holes");
+	uint8_t *b = xcalloc(1, SIZE);
+	struct stat before, after;
+
+	memset(b, 1, SIZE);
+	assert_int_equal(disk_write(d, 0, b, SIZE), 0);
+	assert_int_equal(disk_flush(d), 0);
+	assert_int_equal(stat(path, &before), 0);
+	assert_int_equal(perform(d, DISK_DISCARD, 1 << 20, NULL, 0, 2 << 20), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_true(before.st_blocks - after.st_blocks >= (2 << 20) / 512);
+	assert_int_equal(after.st_size, SIZE);
+	disk_close(d);
+	free(b);
+}
+
+static void a_file_that_grew_shows_it_when_asked(void **state)
+{
+	struct disk *d = new_file("grown");
+	autofree char *path = path_of("grown");
+	uint8_t b[512] = {1};
+
+	assert_int_equal(truncate(path, 2 * SIZE + 100), 0);
+	assert_int_equal(disk_write(d, SIZE, b, sizeof(b)), -EIO);
+	disk_refresh(d);
+	assert_int_equal(d->size, 2 * SIZE);
+	assert_int_equal(disk_write(d, SIZE, b, sizeof(b)), 0);
+	disk_close(d);
+}
+
+/* --- block devices, where a loop device can be had --- */
+
+/* -1: it cannot. */
+static int loop_attach(const char *file, char *device, size_t size)
+{
+	int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC), fd, loop = -1;
+	int n = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+
+	if (control >= 0)
+		close(control);
+	snprintf(device, size, "/dev/loop%d", n);
+	fd = open(file, O_RDWR | O_CLOEXEC);
+	if (n >= 0 && fd >= 0)
+		loop = open(device, O_RDWR | O_CLOEXEC);
+	/* It is gone when the last one closes it, however the test ends. */
+	struct loop_config config = {.fd = (unsigned)fd, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+	if (loop >= 0 && ioctl(loop, LOOP_CONFIGURE, &config) != 0) {
+		close(loop);
+		loop = -1;
+	}
+	if (fd >= 0)
+		close(fd);
+	return loop;
+}
+
+static void check_block(const char *device)
+{
+	struct disk *d, *second;
+	struct err e = ERR_INIT;
+	autofree uint8_t *zeros = xcalloc(1, SIZE);
+
+	assert_int_equal(disk_open(device, DISK_RDWR, &d, &e), 0);
+	assert_int_equal(disk_write(d, 0, zeros, SIZE), 0);
+	assert_string_equal(d->ops->kind, "block");
+	assert_int_equal(disk_open(device, DISK_RDWR, &second, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "is in use: another program"));
+	assert_int_equal(disk_open(device, DISK_RDONLY, &second, &e), 0);
+	disk_close(second);
+	check_helpers(d);
+	if (d->discards)
+		check_discard(d);
+	assert_int_equal(disk_flush(d), 0);
+	disk_close(d);
+}
+
+static void block_devices_keep_the_promises(void **state)
+{
+	autofree char *path = path_of("loop");
+	char device[32];
+
+	make_file(path, SIZE);
+	int loop = loop_attach(path, device, sizeof(device));
+	if (loop < 0) {
+		print_message("skipped: no loop devices here\n");
+		skip();
+	}
+	check_block(device);
+	file_force_threads(true);
+	check_block(device);
+	file_force_threads(false);
+	close(loop);
+}
+
 static int fail_second_block(void *arg, const struct disk_req *r)
 {
 	++*(int *)arg;
@@ -351,7 +478,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = {"rings", "threads", "buffered", "strict", "ro", "short", "fifo", "odd"};
+	static const char *const names[] = {"rings", "threads", "buffered", "strict", "ro",    "short",
+					    "fifo",  "odd",     "claimed",  "holes",  "grown", "loop"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		autofree char *path = path_of(names[i]);
@@ -373,6 +501,10 @@ int main(void)
 	    cmocka_unit_test(read_only_disk_refuses_everything_that_writes),
 	    cmocka_unit_test(file_that_became_shorter_gives_an_error),
 	    cmocka_unit_test(open_says_what_is_wrong),
+	    cmocka_unit_test(a_file_has_one_writer),
+	    cmocka_unit_test(discarding_gives_a_file_s_space_back),
+	    cmocka_unit_test(a_file_that_grew_shows_it_when_asked),
+	    cmocka_unit_test(block_devices_keep_the_promises),
 	    cmocka_unit_test(fault_disk_fails_and_corrupts_as_told),
 	};
 
