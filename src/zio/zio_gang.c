@@ -45,7 +45,7 @@ void zio_gang_destroy(struct gang_node *gang)
 
 static void dva_give_back(struct zio_wop *op, const struct dva *dva)
 {
-	op->zp->alloc->free(op->zp->alloc_arg, dva, op->w->txg, op->w->txg);
+	op->zp->alloc->unalloc(op->zp->alloc_arg, dva, op->w->txg);
 	counter_add(&op->zp->freed, dva->asize);
 }
 

@@ -48,7 +48,7 @@ static void place_drop(struct zio_wop *op, struct zio_place *place)
 	if (place->ours && place->gang)
 		zio_gang_give_back(op, place->gang);
 	for (unsigned i = 0; i < op->ndvas && place->ours && !place->gang; i++) {
-		zp->alloc->free(zp->alloc_arg, &place->dva[i], op->w->txg, op->w->txg);
+		zp->alloc->unalloc(zp->alloc_arg, &place->dva[i], op->w->txg);
 		counter_add(&zp->freed, place->dva[i].asize);
 	}
 	zio_gang_destroy(place->gang);
