@@ -517,6 +517,68 @@ bool dbuf_next_freed(struct dnode_dirty *dd, uint64_t from, uint64_t *start, uin
 	return found;
 }
 
+/* --- syncing --- */
+
+/* Its contents are on a device: readers find them there, or in the cache. */
+static void version_written(struct dnode_dirty *dd, struct dbuf_version *v)
+{
+	buf_release(v->buf);
+	v->buf = NULL;
+	v->state = DBUF_WRITTEN;
+	if (v->charged)
+		txg_dirty_done(dd->dn->os->dp->txgs, v->txg, v->charged);
+	v->charged = 0;
+}
+
+bool dbuf_is_wanted(struct dnode_dirty *dd, const struct dbuf_version *v)
+{
+	struct dbuf_shard *s = dbuf_shard(dd, v->db->blkid);
+
+	SCOPED_LOCK(&s->lock);
+	return v->state != DBUF_DROPPED || v->naheads > 0;
+}
+
+enum dbuf_sync dbuf_sync_look(struct dnode_dirty *dd, struct dbuf_version *v, struct dbuf_wait *w, struct buf **buf)
+{
+	struct dbuf_shard *s = dbuf_shard(dd, v->db->blkid);
+
+	SCOPED_LOCK(&s->lock);
+	if (v->naheads > 0) {
+		v->sync_wait = w;
+		return DBUF_MUST_WAIT;
+	}
+	if (v->state == DBUF_PARTIAL)
+		return DBUF_MUST_COMPLETE;
+	if (v->state != DBUF_FULL)
+		return DBUF_IS_DONE;
+	if (v->place) {
+		version_written(dd, v);
+		return DBUF_IS_DONE;
+	}
+	*buf = buf_hold(v->buf);
+	return DBUF_MUST_WRITE;
+}
+
+void dbuf_written(struct dnode_dirty *dd, struct dbuf_version *v, const struct bp *bp)
+{
+	struct dbuf_shard *s = dbuf_shard(dd, v->db->blkid);
+	struct dbuf_place *place = xcalloc(1, sizeof(*place));
+
+	place->bp = *bp;
+	SCOPED_LOCK(&s->lock);
+	v->place = place;
+	version_written(dd, v);
+}
+
+void dbuf_give_up(struct dnode_dirty *dd, struct dbuf_version *v)
+{
+	struct dbuf_shard *s = dbuf_shard(dd, v->db->blkid);
+
+	SCOPED_LOCK(&s->lock);
+	if (v->state != DBUF_DROPPED)
+		version_drop(dd, v);
+}
+
 /* --- the end of a group --- */
 
 static void places_free(struct dbuf_place *p)

@@ -25,6 +25,8 @@ enum dbuf_state {
 	DBUF_WRITTEN, /* by the running sync: at bp, buf is gone */
 };
 
+struct dbuf_wait;
+
 struct dbuf_seg {
 	uint32_t start, end;
 };
@@ -38,10 +40,12 @@ struct dbuf_version {
 	uint32_t nsegs, segs_room;
 	struct dbuf_seg *seg; /* PARTIAL: sorted, apart */
 	struct buf *buf;
-	uint32_t charged;           /* bytes told to txg_dirty_add */
-	struct dbuf_place *place;   /* WRITTEN; or FULL and written ahead of the sync (dmu_sync.c); else NULL */
-	struct dbuf_place *retired; /* where it was written ahead, before it changed again */
-	struct dmu_sync_op *ahead;  /* being written ahead of the sync */
+	uint32_t charged;            /* bytes told to txg_dirty_add */
+	struct dbuf_place *place;    /* WRITTEN; or FULL and written ahead of the sync (dmu_sync.c); else NULL */
+	struct dbuf_place *retired;  /* where it was written ahead, before it changed again */
+	const struct buf *ahead;     /* the contents last sent to be written ahead of the sync */
+	unsigned naheads;            /* such writes in flight */
+	struct dbuf_wait *sync_wait; /* the sync waits for their end */
 };
 
 /* A place on the devices that a version was written to. */
@@ -81,6 +85,7 @@ struct dnode_group {
 	struct list_node node;     /* objset_unsynced.group[].dnodes */
 	atomic_uint_fast64_t txg;  /* 0: clean; set under dnode.lock */
 	struct dnode_state *state; /* how the group leaves the dnode; NULL: as it is now, no younger group changed it */
+	atomic_bool syncing;       /* its sync has begun: nothing is written ahead of it any more */
 	bool reborn;               /* freed in this group: all that was before goes. dnode.lock */
 	atomic_uint nfreed;        /* ranges in `freed` */
 	struct rangetree freed;    /* blkids; free_lock */
@@ -133,6 +138,8 @@ typedef void (*dnode_change_fn)(struct dnode_state *s, void *arg);
 void dnode_change_locked(struct dnode *dn, uint64_t txg, dnode_change_fn fn, void *arg);
 /* A copy of how the group leaves the dnode. dnode.lock held. */
 struct dnode_state *dnode_state_of_group_locked(struct dnode *dn, uint64_t txg);
+/* A copy of how it is now. dnode.lock held. */
+struct dnode_state *dnode_state_copy_locked(struct dnode *dn);
 void dnode_state_free(struct dnode_state *s);
 /* The group is synced (or lost): its versions go, its state is what is in the tree. The caller has the reference that
  * the group held on the dnode. */
@@ -186,6 +193,15 @@ void dbuf_fill_gaps_locked(struct dbuf_version *v, const struct buf *base);
 /* All of a group's versions go (they were synced, or are lost), and dbufs that have none any more; and its freed
  * ranges. */
 void dbuf_forget_group(struct dnode_dirty *dd, uint64_t txg);
+/* What the sync has to do with a version of its group. MUST_WRITE: *buf is held. MUST_WAIT: `w` will be done. */
+enum dbuf_sync { DBUF_MUST_WAIT, DBUF_MUST_COMPLETE, DBUF_MUST_WRITE, DBUF_IS_DONE };
+/* It has contents, or somebody is at it. */
+bool dbuf_is_wanted(struct dnode_dirty *dd, const struct dbuf_version *v);
+enum dbuf_sync dbuf_sync_look(struct dnode_dirty *dd, struct dbuf_version *v, struct dbuf_wait *w, struct buf **buf);
+/* It is at bp now. */
+void dbuf_written(struct dnode_dirty *dd, struct dbuf_version *v, const struct bp *bp);
+/* It cannot be written: as if it had not been. */
+void dbuf_give_up(struct dnode_dirty *dd, struct dbuf_version *v);
 /* Frees a dbuf that nothing needs any more. The shard's lock is held. */
 void dbuf_release_locked(struct dnode_dirty *dd, struct dbuf_shard *s, struct dbuf *db);
 
@@ -229,12 +245,14 @@ struct objset_group {
 	uint64_t txg;
 	bool told;          /* ops->dirtied was called */
 	bool header;        /* the header is to be written */
+	bool meta;          /* the meta-dnode is dirty: it is not on the list */
 	struct list dnodes; /* struct dnode_group */
 };
 struct objset_unsynced {
 	pthread_mutex_t lock; /* guards group[]; innermost */
 	struct objset_group group[TXG_SIZE];
 	struct object_alloc *alloc; /* dmu_object.c */
+	struct tree account;        /* objset_accounting.c; the syncing thread's */
 	atomic_uint_fast64_t
 	    synced; /* counts syncs of the meta-dnode: look-ups that were under way see that it moved */
 };
@@ -243,7 +261,11 @@ void objset_note_dirty(struct objset *os, struct dnode_group *g, uint64_t txg);
 void objset_tell_dirty(struct objset *os, uint64_t txg);
 /* Takes a dirty dnode of the group off the list, with the group's reference; NULL: none. */
 struct dnode *objset_pop_dirty(struct objset *os, uint64_t txg);
+/* The same for the meta-dnode. */
+struct dnode *objset_take_meta(struct objset *os, uint64_t txg);
 struct objset_unsynced *objset_unsynced_create(bool is_new);
+void accounting_init(struct tree *account);
+void accounting_clear(struct tree *account);
 void objset_unsynced_destroy(struct objset_unsynced *u);
 
 /* --- object numbers (dmu_object.c) --- */

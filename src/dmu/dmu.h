@@ -23,6 +23,8 @@ struct dmu_pool {
 	struct arc *arc;
 	struct zio_pool *zp;
 	struct txgs *txgs; /* NULL: the pool is opened read-only, nothing ever changes */
+	/* Features that are enabled, for writing; spa keeps them up to date (and zp->hole_birth). */
+	bool lz4_compress, embedded_data, userobj_accounting, project_quota;
 };
 
 struct dnode;
@@ -74,7 +76,9 @@ struct objset_ops {
 	void (*uses)(struct objset *os, const char *feature, uint64_t txg);
 	/* Is this feature enabled in the pool? Cheap. NULL: none is. */
 	bool (*enabled)(struct objset *os, const char *feature);
-	/* Owner of an object by its bonus (07, 6): -ENOENT: not counted. NULL: nothing is counted. */
+	/* Owner of an object by its bonus (07, 6): -ENOENT: not counted. NULL: nothing is counted. bonus: as it is or
+	 * was, in host order (attributes by their own magic); when it is empty, the spill block's bytes. dn's own
+	 * fields are not those of that moment. Syncing context. */
 	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
 		     uint64_t *gid, uint64_t *project);
 };
@@ -116,6 +120,7 @@ struct objset {
 	bool encrypted;
 	struct bp rootbp;
 	uint8_t zil_header[192]; /* as stored; swapped says the byte order */
+	uint32_t header_size;    /* bytes of the header block */
 	bool swapped;
 	struct dnode *meta;
 	struct dnode *userused, *groupused, *projectused; /* NULL when absent */
@@ -281,7 +286,8 @@ int dmu_spill_remove(struct dnode *dn, struct tx *tx);
 /*
  * For the intent log: write the block as it is in group txg now to its final place, ahead of the group's sync, and tell
  * the pointer. The sync then takes the pointer over unless the block was changed again. -EEXIST: txg is being synced or
- * was (the caller waits for the group); -EALREADY: somebody is at it. done: any thread, does not block.
+ * was (the caller waits for the group); -EALREADY: somebody is at it, with the contents the block has now; -ENOENT: it
+ * was freed in this group after it was written. done: any thread, does not block. The pointer may be a hole.
  */
 struct dmu_sync {
 	struct dnode *dn;

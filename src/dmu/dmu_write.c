@@ -15,6 +15,23 @@ static uint32_t group_blocksize(struct dnode *dn, uint64_t txg)
 	return atomic_load(&g->txg) == txg && g->state ? g->state->shape.datablksz : dn->datablksz;
 }
 
+/* The last block that exists in the group or a younger one. */
+static uint64_t group_maxblkid(struct dnode *dn, uint64_t txg)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(dn);
+	uint64_t last = dnode_maxblkid(dn), newest = dd ? atomic_load(&dd->newest) : 0;
+
+	if (newest <= txg)
+		return last;
+	SCOPED_LOCK(&dn->lock);
+	/* The state of a group that has none of its own is that of an older one. */
+	last = MAX(dn->maxblkid, dd->base ? dd->base->shape.maxblkid : 0);
+	for (unsigned i = 0; i < TXG_SIZE; i++)
+		if (dd->group[i].state)
+			last = MAX(last, dd->group[i].state->shape.maxblkid);
+	return last;
+}
+
 static int write_whole(struct dnode_dirty *dd, uint64_t blkid, uint32_t size, const void *data, uint64_t txg)
 {
 	struct buf *buf = buf_alloc(size);
@@ -108,14 +125,16 @@ static int free_blocks(struct dnode *dn, uint64_t start, uint64_t end, struct tx
 	return 0;
 }
 
-/* Nothing is there that would have to be zeroed. */
-static bool block_is_hole(struct dnode *dn, uint64_t blkid)
+/* Nothing is there that would have to be zeroed. An older group may have something where a younger one has a hole. */
+static bool block_is_hole(struct dnode *dn, uint64_t blkid, uint64_t txg)
 {
 	struct dnode_dirty *dd = dnode_dirty_peek(dn);
 	enum dbuf_found found = DBUF_NONE;
 	struct buf *buf = NULL;
 	struct bp bp;
 
+	if (dd && atomic_load(&dd->newest) > txg)
+		return false;
 	if (dd)
 		found = dbuf_find(dd, blkid, &buf, &bp);
 	buf_release(buf);
@@ -126,7 +145,7 @@ static bool block_is_hole(struct dnode *dn, uint64_t blkid)
 /* Part of one block becomes zeros. */
 static int zero_part(struct dnode *dn, uint64_t offset, uint64_t len, uint32_t size, struct tx *tx)
 {
-	if (len == 0 || block_is_hole(dn, offset / size))
+	if (len == 0 || block_is_hole(dn, offset / size, tx->txg))
 		return 0;
 	return write_range(dn, offset, NULL, len, tx);
 }
@@ -134,7 +153,7 @@ static int zero_part(struct dnode *dn, uint64_t offset, uint64_t len, uint32_t s
 int dmu_free_range(struct dnode *dn, uint64_t offset, uint64_t len, struct tx *tx)
 {
 	uint32_t size = group_blocksize(dn, tx->txg);
-	uint64_t last = dnode_maxblkid(dn), start, stop, first, end;
+	uint64_t last = group_maxblkid(dn, tx->txg), start, stop, first, end;
 	int err;
 
 	if (len == 0 || offset / size > last)

@@ -216,6 +216,11 @@ struct dnode_state *dnode_state_of_group_locked(struct dnode *dn, uint64_t txg)
 	return state_now(dn, dd);
 }
 
+struct dnode_state *dnode_state_copy_locked(struct dnode *dn)
+{
+	return state_now(dn, dirty_get_locked(dn));
+}
+
 static void change_grow(struct dnode_state *s, void *arg)
 {
 	uint64_t blkid = *(uint64_t *)arg;
@@ -254,6 +259,7 @@ void dnode_group_end(struct dnode *dn, uint64_t txg)
 	dbuf_forget_group(dd, txg);
 	pthread_mutex_lock(&dn->lock);
 	atomic_store(&g->txg, 0);
+	atomic_store(&g->syncing, false);
 	g->reborn = false;
 	for (unsigned i = 0; i < TXG_SIZE; i++)
 		newest = MAX(newest, atomic_load(&dd->group[i].txg));

@@ -43,6 +43,7 @@ static int objset_decode(struct objset *os, const struct buf *buf)
 
 	if (buf->size < OBJSET_SIZE_MIN)
 		return -EINVAL;
+	os->header_size = buf->size;
 	type = load64(buf->data + OBJSET_TYPE, os->swapped);
 	if (type >= OBJSET_TYPES)
 		return -EINVAL;
@@ -112,6 +113,7 @@ struct objset_unsynced *objset_unsynced_create(bool is_new)
 	for (unsigned i = 0; i < TXG_SIZE; i++)
 		list_init(&u->group[i].dnodes);
 	u->alloc = object_alloc_create(is_new);
+	accounting_init(&u->account);
 	return u;
 }
 
@@ -120,6 +122,7 @@ void objset_unsynced_destroy(struct objset_unsynced *u)
 	if (!u)
 		return;
 	object_alloc_destroy(u->alloc);
+	accounting_clear(&u->account);
 	pthread_mutex_destroy(&u->lock);
 	free(u);
 }
@@ -127,6 +130,10 @@ void objset_unsynced_destroy(struct objset_unsynced *u)
 void objset_set_writable(struct objset *os, const struct objset_ops *ops, void *ops_arg)
 {
 	os->dirty = objset_unsynced_create(false);
+	/* From now on the header is ours. */
+	if (os->swapped)
+		swap64_buffer(os->zil_header, sizeof(os->zil_header));
+	os->swapped = false;
 	os->ops_arg = ops_arg;
 	os->ops = ops;
 }
@@ -171,7 +178,7 @@ static struct objset_group *group_get_locked(struct objset_unsynced *u, uint64_t
 	struct objset_group *g = &u->group[txg & TXG_MASK];
 
 	if (g->txg != txg) {
-		BUG_ON(g->header || g->dnodes.len > 0);
+		BUG_ON(g->header || g->meta || g->dnodes.len > 0);
 		g->txg = txg;
 		g->told = false;
 	}
@@ -183,7 +190,10 @@ void objset_note_dirty(struct objset *os, struct dnode_group *dg, uint64_t txg)
 	struct objset_unsynced *u = os->dirty;
 
 	SCOPED_LOCK(&u->lock);
-	list_append(&group_get_locked(u, txg)->dnodes, &dg->node);
+	if (dnode_of_group(dg, txg) == os->meta)
+		group_get_locked(u, txg)->meta = true;
+	else
+		list_append(&group_get_locked(u, txg)->dnodes, &dg->node);
 }
 
 void objset_tell_dirty(struct objset *os, uint64_t txg)
@@ -211,7 +221,7 @@ bool objset_is_dirty(struct objset *os, uint64_t txg)
 		return false;
 	SCOPED_LOCK(&u->lock);
 	g = &u->group[txg & TXG_MASK];
-	return g->txg == txg && (g->header || g->dnodes.len > 0);
+	return g->txg == txg && (g->header || g->meta || g->dnodes.len > 0);
 }
 
 void objset_dirty(struct objset *os, struct tx *tx)
@@ -246,6 +256,18 @@ struct dnode *objset_pop_dirty(struct objset *os, uint64_t txg)
 	return n ? dnode_of_group(container_of(n, struct dnode_group, node), txg) : NULL;
 }
 
+struct dnode *objset_take_meta(struct objset *os, uint64_t txg)
+{
+	struct objset_unsynced *u = os->dirty;
+	struct objset_group *g = &u->group[txg & TXG_MASK];
+	bool dirty;
+
+	SCOPED_LOCK(&u->lock);
+	dirty = g->txg == txg && g->meta;
+	g->meta = g->meta && !dirty;
+	return dirty ? os->meta : NULL;
+}
+
 void objset_abandon(struct objset *os)
 {
 	struct objset_unsynced *u = os->dirty;
@@ -254,7 +276,7 @@ void objset_abandon(struct objset *os)
 		uint64_t txg = u->group[i].txg;
 		struct dnode *dn;
 
-		while ((dn = objset_pop_dirty(os, txg))) {
+		while ((dn = objset_pop_dirty(os, txg)) || (dn = objset_take_meta(os, txg))) {
 			dnode_group_end(dn, txg);
 			dnode_release(dn);
 		}
