@@ -189,8 +189,7 @@ static int written_walk(struct dsl_dataset *ds, uint64_t old_txg, const struct d
 	return 0;
 }
 
-/* Whether txg `old_txg` of dir `old_dir` is an earlier point in the timeline of (dir, txg). */
-static bool timeline_has(struct dsl_dir *dir, uint64_t txg, uint64_t old_dir, uint64_t old_object, uint64_t old_txg)
+bool dsl_timeline_has(struct dsl_dir *dir, uint64_t txg, uint64_t old_dir, uint64_t old_object, uint64_t old_txg)
 {
 	struct dataset_peek origin;
 	struct dsl_dir *d = dsl_dir_ref(dir), *next;
@@ -227,7 +226,7 @@ int dsl_written_since(struct dsl_dataset *ds, struct dsl_dataset *old, struct ds
 	struct dsl_space size = {old->used, old->compressed, old->uncompressed};
 
 	if (!old->is_snapshot ||
-	    !timeline_has(ds->dir, point_in_time(ds), old->dir->object, old->object, old->creation_txg))
+	    !dsl_timeline_has(ds->dir, point_in_time(ds), old->dir->object, old->object, old->creation_txg))
 		return -EXDEV;
 	return written_walk(ds, old->creation_txg, &size, NULL, out);
 }

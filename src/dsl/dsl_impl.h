@@ -43,6 +43,7 @@ struct dsl_cache {
 	pthread_mutex_t lazy; /* dir->own_props */
 	pthread_mutex_t temporary_lock;
 	struct temporary_prop *temporary; /* list */
+	struct prop_watch *watches;       /* list that only grows; guarded by temporary_lock */
 };
 
 struct dir_node {
@@ -67,6 +68,9 @@ struct dataset_peek {
 };
 int dsl_dataset_peek(struct dsl_pool *p, uint64_t object, struct dataset_peek *out);
 bool dsl_component_is_sane(const char *name);
+/* Whether txg `old_txg` of dir `old_dir` is an earlier point in the timeline of (dir, txg); old_object: the snapshot
+ * there, or 0. */
+bool dsl_timeline_has(struct dsl_dir *dir, uint64_t txg, uint64_t old_dir, uint64_t old_object, uint64_t old_txg);
 /* A u64 from the extension ZAP; -ENOENT when the object has none. */
 int dsl_dir_ext_u64(const struct dsl_dir *d, const char *key, uint64_t *v);
 int dsl_dataset_ext_u64(const struct dsl_dataset *ds, const char *key, uint64_t *v);
@@ -128,6 +132,7 @@ void prop_source_text(const struct prop_found *f, char *source);
 struct prop_set *dsl_snapshot_props(struct dsl_dataset *ds);
 bool dsl_prop_temporary(struct dsl_pool *p, uint64_t object, const char *name, char *value, size_t size);
 void dsl_prop_temporary_free(struct dsl_cache *c);
+void dsl_prop_watch_free(struct dsl_cache *c);
 /* Words of an index or number; into buf when there is no word. */
 const char *prop_number_text(const struct prop_def *def, uint64_t v, char *buf, size_t size);
 bool prop_index_value(const struct prop_def *def, const char *word, uint64_t *v);

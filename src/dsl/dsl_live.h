@@ -75,6 +75,9 @@ void dsl_dataset_feature_set(struct dsl_dataset *ds, const char *guid, struct tx
 void dsl_dataset_feature_clear(struct dsl_dataset *ds, const char *guid, struct tx *tx);
 /* The dir's properties changed in the MOS: what was decoded of them is forgotten. */
 void dsl_dir_props_changed(struct dsl_dir *d);
+/* Properties of this dir changed, or it inherits from another one: tells the watchers of data sets below. Under no
+ * lock, after the task. */
+void dsl_props_notify(struct dsl_dir *d);
 /* The open deadlist of a data set: belongs to it, flushed and closed when the tasks of the pass are done. */
 int dsl_dataset_deadlist(struct dsl_dataset *ds, struct dsl_deadlist **out);
 /* Before the object that was behind it is given to another data set, or freed. */

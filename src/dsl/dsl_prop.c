@@ -7,7 +7,7 @@
  */
 #include "base/str.h"
 #include "base/log.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 #define PROP_STRING_MAX  8192
 #define PROP_ENTRIES_MAX 100000
@@ -188,6 +188,7 @@ bool dsl_prop_temporary(struct dsl_pool *p, uint64_t object, const char *name, c
 
 void dsl_prop_temporary_free(struct dsl_cache *c)
 {
+	dsl_prop_watch_free(c);
 	while (c->temporary) {
 		struct temporary_prop *t = c->temporary;
 
@@ -196,6 +197,86 @@ void dsl_prop_temporary_free(struct dsl_cache *c)
 		free(t->value);
 		free(t);
 	}
+}
+
+/* --- watching --- */
+
+struct prop_watch {
+	struct prop_watch *next;
+	void (*changed)(void *arg, uint64_t dataset_object);
+	void *arg;
+};
+
+void dsl_prop_watch(struct dsl_pool *p, void (*changed)(void *arg, uint64_t dataset_object), void *arg)
+{
+	struct prop_watch *w = xmalloc(sizeof(*w));
+
+	*w = (struct prop_watch){.changed = changed, .arg = arg};
+	SCOPED_LOCK(&p->cache->temporary_lock);
+	w->next = p->cache->watches;
+	p->cache->watches = w;
+}
+
+void dsl_prop_watch_free(struct dsl_cache *c)
+{
+	while (c->watches) {
+		struct prop_watch *w = c->watches;
+
+		c->watches = w->next;
+		free(w);
+	}
+}
+
+static bool dir_is_below(const struct dsl_dir *d, uint64_t ancestor)
+{
+	for (; d; d = d->up)
+		if (d->object == ancestor)
+			return true;
+	return false;
+}
+
+struct below {
+	uint64_t ancestor, *object;
+	size_t n, cap;
+};
+
+/* Data sets in use below a dir. Nobody watches those that nobody has held. */
+static void below_collect(struct dsl_pool *p, struct below *b)
+{
+	struct obj_cache *c = &p->cache->datasets;
+
+	SCOPED_LOCK(&c->lock);
+	for (size_t i = 0; i < c->nbuckets; i++) {
+		for (struct obj_node *n = c->bucket[i]; n; n = n->next) {
+			const struct dsl_dataset *ds = &container_of(n, struct dataset_node, node)->ds;
+
+			if (!ds->dir || !dir_is_below(ds->dir, b->ancestor))
+				continue;
+			if (b->n == b->cap) {
+				b->cap = MAX(16, 2 * b->cap);
+				b->object = xrealloc(b->object, b->cap * sizeof(*b->object));
+			}
+			b->object[b->n++] = n->object;
+		}
+	}
+}
+
+void dsl_props_notify(struct dsl_dir *d)
+{
+	struct dsl_cache *c = d->pool->cache;
+	struct below b = {.ancestor = d->object};
+	struct prop_watch *first;
+
+	pthread_mutex_lock(&c->temporary_lock);
+	first = c->watches;
+	pthread_mutex_unlock(&c->temporary_lock);
+	if (!first)
+		return;
+	below_collect(d->pool, &b);
+	for (size_t i = 0; i < b.n; i++)
+		for (struct prop_watch *w = first; w; w = w->next)
+			w->changed(w->arg, b.object[i]);
+	free(b.object);
 }
 
 /* --- look-up --- */

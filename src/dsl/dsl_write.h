@@ -117,8 +117,9 @@ int dsl_props_set(struct dsl_pool *p, const char *name, const struct nvlist *val
 int dsl_prop_inherit(struct dsl_pool *p, const char *name, const char *property, bool received, struct err *e);
 /* From the sync of dsl_create and dsl_clone. */
 void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, struct tx *tx);
-/* Tell me when a property of this set, or one that it inherits, changed: objset_props and exports follow. Under no
- * lock, on the sync thread. */
+/* Tell me when a property of this set, or one that it inherits, may have changed: objset_props and exports follow. Of
+ * data sets that were held at some time; under no lock, on the thread that changed it, when the change is on the
+ * devices and before it is reported. For as long as the pool is open. */
 void dsl_prop_watch(struct dsl_pool *p, void (*changed)(void *arg, uint64_t dataset_object), void *arg);
 
 /* who and perms as dsl_deleg_get tells them; add or take away (7.2). */
