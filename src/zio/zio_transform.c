@@ -61,6 +61,8 @@ static int make_log_block(struct zio_wop *op)
 
 	if (crypt != (w->key != NULL))
 		return crypt ? -EKEY : -EINVAL;
+	if (bp_checksum(&op->bp) == CHECKSUM_ZILOG && w->lsize != bp_psize(&op->bp)) /* its trailer is at the end */
+		return -EINVAL;
 	if (crypt)
 		err = zio_crypt_encrypt(w->key, &op->bp, w->data->data, w->data->data, w->lsize);
 	if (err)
