@@ -278,12 +278,6 @@ static int logs_trim(struct alloc *a, struct tx *tx)
 	return err;
 }
 
-/* Nothing is left to flush: one log at most, which nobody needs. */
-static bool is_all_flushed(const struct alloc *a, const struct log_users *u)
-{
-	return u->changed == 0 && a->nlogs <= 1;
-}
-
 int alloc_log_flush(struct alloc *a, struct tx *tx, bool all)
 {
 	uint64_t segments;
@@ -296,7 +290,7 @@ int alloc_log_flush(struct alloc *a, struct tx *tx, bool all)
 	users_collect(a, &u);
 	segments = u.segments;
 	least = all ? u.n : MAX(tunable_get(&tunable_min_flush), u.n / FLUSH_SHARE);
-	if (all && is_all_flushed(a, &u))
+	if (all && a->nlogs <= 1) /* what this group changes will be in a log again: one is as few as there can be */
 		least = 0;
 	for (i = 0; i < u.n && err == 0 && (i < least || log_is_too_large(a, &u, i, segments)); i++) {
 		segments -= segset_count(&u.ms[i]->unflushed_allocs) + segset_count(&u.ms[i]->unflushed_frees);

@@ -6,6 +6,7 @@
 
 #define SLOP_SHIFT 5
 #define SLOP_MAX   (UINT64_C(128) << 30)
+#define SLOP_MIN   (UINT64_C(128) << 20)
 
 /* Arrays of top-levels that are new. */
 static int arrays_create(struct alloc *a, struct tx *tx)
@@ -64,18 +65,19 @@ int alloc_sync(struct alloc *a, struct tx *tx, bool flush_all)
 	return err ? err : alloc_log_finish(a, tx);
 }
 
-/* Free space of the normal class is down to the slop: frees are needed at once (2.8). */
+/* Free space of the normal class is down to the slop (01, 11.5): frees are needed at once (2.8). */
 static bool is_short(struct alloc *a)
 {
 	const struct group_table *t = atomic_load(&a->class[ZIO_CLASS_NORMAL].table);
-	int64_t left = 0;
-	uint64_t size = 0;
+	int64_t allocated = 0;
+	uint64_t size = 0, slop;
 
 	for (unsigned i = 0; t && i < t->n; i++) {
-		left += alloc_group_free(t->group[i]);
-		size += t->group[i]->size;
+		allocated += atomic_load(&t->group[i]->allocated);
+		size += atomic_load(&t->group[i]->size);
 	}
-	return left <= (int64_t)MIN(size >> SLOP_SHIFT, SLOP_MAX);
+	slop = MAX(MIN(size >> SLOP_SHIFT, SLOP_MAX), MIN(size / 2, SLOP_MIN));
+	return (int64_t)size - allocated <= (int64_t)slop;
 }
 
 void alloc_sync_done(struct alloc *a, uint64_t txg)
