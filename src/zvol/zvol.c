@@ -1,25 +1,45 @@
 /*
  * zvol/zvol.c: volumes (docs/format/07, section 8): object 1 holds the bytes, object 2 says how many there are.
  */
-#include "zvol/zvol.h"
+#include "zvol/zvol_impl.h"
 
-#define ZVOL_DATA_OBJECT 1
-#define ZVOL_PROP_OBJECT 2
-#define ZVOL_DATA_TYPE   23
-
-static int zvol_objects_open(struct zvol *zv, struct err *e)
+int zvol_objects_open(struct objset *os, struct dnode **dn, uint64_t *size, struct err *e)
 {
-	int rc = zap_lookup_u64(zv->os, ZVOL_PROP_OBJECT, "size", &zv->size);
+	int rc = zap_lookup_u64(os, ZVOL_PROP_OBJECT, "size", size);
 
 	if (rc)
 		return err_set(e, rc, "size of the volume: %s", err_words(rc));
-	if (zv->size == 0 || zv->size > INT64_MAX)
+	if (*size == 0 || *size > INT64_MAX)
 		return err_set(e, -EINVAL, "the volume has an impossible size");
-	rc = dnode_hold(zv->os, ZVOL_DATA_OBJECT, &zv->dn, e);
+	rc = dnode_hold(os, ZVOL_DATA_OBJECT, dn, e);
 	if (rc)
 		return rc;
-	if (zv->dn->type != ZVOL_DATA_TYPE || zv->dn->datablksz == 0)
-		return err_set(e, -EINVAL, "the volume's data object is damaged");
+	if ((*dn)->type == DMU_OT_ZVOL && (*dn)->datablksz != 0)
+		return 0;
+	dnode_release(*dn);
+	*dn = NULL;
+	return err_set(e, -EINVAL, "the volume's data object is damaged");
+}
+
+static int zvol_open_objset(struct zvol *zv, struct err *e)
+{
+	int rc = dsl_dataset_open_objset(zv->ds, &zv->os, e);
+
+	if (rc)
+		return rc;
+	if (zv->os->type != OBJSET_ZVOL)
+		return err_set(e, -EINVAL, "not a volume");
+	if (zv->os->ops && !zv->ds->is_snapshot) {
+		rc = zvol_live_open(zv->ds, zv->os, &zv->live, e);
+		if (rc)
+			return rc;
+		zv->dn = dnode_ref(zv->live->dn);
+		zv->size = zvol_size(zv);
+	} else {
+		rc = zvol_objects_open(zv->os, &zv->dn, &zv->size, e);
+		if (rc)
+			return rc;
+	}
 	zv->blocksize = zv->dn->datablksz;
 	return 0;
 }
@@ -27,13 +47,10 @@ static int zvol_objects_open(struct zvol *zv, struct err *e)
 int zvol_open(struct dsl_dataset *ds, struct zvol **out, struct err *e)
 {
 	struct zvol *zv = xcalloc(1, sizeof(*zv));
-	int rc = dsl_dataset_open_objset(ds, &zv->os, e);
+	int rc;
 
 	zv->ds = dsl_dataset_ref(ds);
-	if (!rc && zv->os->type != OBJSET_ZVOL)
-		rc = err_set(e, -EINVAL, "not a volume");
-	if (!rc)
-		rc = zvol_objects_open(zv, e);
+	rc = zvol_open_objset(zv, e);
 	if (rc) {
 		zvol_close(zv);
 		return err_prefix(e, rc, "%s", ds->name);
@@ -46,6 +63,8 @@ void zvol_close(struct zvol *zv)
 {
 	if (!zv)
 		return;
+	if (zv->live)
+		zvol_live_close(zv->live);
 	if (zv->dn)
 		dnode_release(zv->dn);
 	if (zv->os)
@@ -54,12 +73,24 @@ void zvol_close(struct zvol *zv)
 	free(zv);
 }
 
+uint64_t zvol_size(const struct zvol *zv)
+{
+	return zv->live ? atomic_load(&zv->live->size) : zv->size;
+}
+
+bool zvol_is_writable(const struct zvol *zv)
+{
+	return zv->live && !atomic_load(&zv->live->readonly);
+}
+
 void zvol_read_submit(struct zvol *zv, struct dmu_read *r)
 {
+	uint64_t size = zvol_size(zv);
+
 	r->slice = NULL;
 	r->nslices = 0;
 	r->priv = NULL;
-	if (r->offset > zv->size || r->length > zv->size - r->offset) {
+	if (r->offset > size || r->length > size - r->offset) {
 		r->done(r, -EINVAL);
 		return;
 	}
@@ -73,18 +104,18 @@ void zvol_read_submit(struct zvol *zv, struct dmu_read *r)
 
 int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole)
 {
-	uint64_t at = *offset;
+	uint64_t at = *offset, size = zvol_size(zv);
 	int rc;
 
-	if (at >= zv->size)
+	if (at >= size)
 		return -ESRCH;
 	rc = dmu_next_offset(zv->dn, &at, hole);
 	if (rc && rc != -ESRCH)
 		return rc;
-	if (rc == -ESRCH || at >= zv->size) {
+	if (rc == -ESRCH || at >= size) {
 		if (!hole)
 			return -ESRCH;
-		at = dmu_blocks_end(zv->dn, *offset, zv->size);
+		at = dmu_blocks_end(zv->dn, *offset, size);
 	}
 	*offset = at;
 	return 0;

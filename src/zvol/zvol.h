@@ -11,9 +11,12 @@ struct zvol {
 	struct dsl_dataset *ds;
 	struct objset *os;
 	struct dnode *dn;   /* the data object */
-	uint64_t size;      /* bytes */
+	uint64_t size;      /* bytes, when it was opened */
 	uint32_t blocksize; /* volblocksize */
+	/* zvol's own, of a volume that is open for writing */
+	struct zvol_live *live;
 };
+uint64_t zvol_size(const struct zvol *zv); /* now */
 int zvol_open(struct dsl_dataset *ds, struct zvol **out, struct err *e);
 void zvol_close(struct zvol *zv);
 /* Ranges must lie within size (-EINVAL); as dmu_read_submit. */
@@ -25,13 +28,19 @@ int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole);
 /*
  * --- writing ---
  *
- * zvol_open of a head in a pool that is open for writing (and whose data set is not readonly) gives a writable volume;
- * the log is replayed first. Everybody who opens the volume shares one struct objset and log.
+ * In a pool that is open for writing, opening a head opens its log too; what is in it is replayed first. Everybody who
+ * opens the volume shares one struct objset and log; closing the last one waits for the volume's changes to be on the
+ * devices. Requests are refused with -EROFS while the property readonly is on.
  *
- * Requests are asynchronous and may overlap; those whose ranges overlap are put in some order. They complete when the
- * change is made and, with `fua` or sync=always, when it is safe.
+ * Requests are asynchronous: submission never blocks. Those whose ranges overlap are made one after another, in the
+ * order in which they came. They complete when the change is made and, with `fua` or sync=always, when it is safe.
+ * Large ones are cut into pieces with a transaction each: what a crash leaves of one that was not safe may be a part.
  */
 bool zvol_is_writable(const struct zvol *zv);
+/* The data set's property readonly may have changed. */
+void zvol_property_changed(struct dsl_dataset *ds);
+/* WRITE: bytes. ZERO: reads as zeros; whole blocks become holes. DISCARD: whole blocks within the range become holes,
+ * the rest is left as it is. FLUSH: everything that completed before is safe. */
 enum zvol_op { ZVOL_WRITE, ZVOL_ZERO, ZVOL_DISCARD, ZVOL_FLUSH };
 struct zvol_req {
 	enum zvol_op op;
@@ -49,9 +58,6 @@ struct zvol_req {
 	void *priv; /* zvol's own */
 };
 void zvol_submit(struct zvol *zv, struct zvol_req *r);
-/* The volume's size as it is now, and a call when it changes (any thread; NULL ends). */
-void zvol_watch_size(struct zvol *zv, void (*changed)(void *arg, uint64_t size), void *arg);
-
 /* The objects of a new volume (8.1); for dsl_create. props: volsize, volblocksize as numbers. */
 int zvol_create_objects(struct objset *os, uint64_t volsize, uint32_t volblocksize, struct tx *tx);
 /* refreservation=auto in bytes (8.4). */
