@@ -122,8 +122,8 @@ static void info_export_send(struct nbd_conn *c, uint32_t option, const struct z
 	uint8_t info[12];
 
 	store_be16(info, NBD_INFO_EXPORT);
-	store_be64(info + 2, zv->size);
-	store_be16(info + 10, transmit_flags());
+	store_be64(info + 2, zvol_size(zv));
+	store_be16(info + 10, transmit_flags(zv));
 	reply_send(c, option, NBD_REP_INFO, info, sizeof(info));
 }
 
@@ -155,7 +155,9 @@ static void info_requested_send(struct nbd_conn *c, uint32_t option, uint16_t ty
 		info_text_send(c, option, type, name);
 	else if (type == NBD_INFO_DESCRIPTION)
 		info_text_send(c, option, type,
-			       zv->ds->is_snapshot ? "snapshot of a ZFS volume" : "ZFS volume, read-only");
+			       zvol_is_writable(zv)  ? "ZFS volume"
+			       : zv->ds->is_snapshot ? "snapshot of a ZFS volume"
+						     : "ZFS volume, read-only");
 	else if (type == NBD_INFO_BLOCK_SIZE)
 		info_block_size_send(c, option, zv);
 }
@@ -200,8 +202,8 @@ static int option_export_name(struct nbd_conn *c, const struct option *o)
 
 	if (!take_name(&k, o->len, name) || export_open(c, name, &zv, NULL))
 		return -ENOENT;
-	store_be64(reply, zv->size);
-	store_be16(reply + 8, transmit_flags());
+	store_be64(reply, zvol_size(zv));
+	store_be16(reply + 8, transmit_flags(zv));
 	conn_send_bytes(c, reply, c->client_flags & NBD_FLAG_NO_ZEROES ? 10 : sizeof(reply));
 	export_enter(c, name, zv);
 	return 0;

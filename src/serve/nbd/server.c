@@ -14,6 +14,7 @@
 #include "base/counter.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "serve/nbd/request.h"
 
 #define LOOPS_MAX       4
 #define LISTENERS_MAX   8
@@ -42,13 +43,19 @@ struct nbd_server {
 	struct list conns;
 	bool stopping;
 	_Atomic uint64_t inflight_bytes; /* of all connections */
-	uint64_t next_look;              /* of the first loop alone */
-	uint64_t inflight_max;           /* beyond it one request for each connection */
+	struct nbd_memory memory;
+	uint64_t next_look;    /* of the first loop alone */
+	uint64_t inflight_max; /* beyond it one request for each connection */
 };
 
 struct taskq *nbd_admin(struct nbd_server *s)
 {
 	return s->admin;
+}
+
+struct nbd_memory *nbd_memory_of(struct nbd_server *s)
+{
+	return &s->memory;
 }
 
 const struct nbd_source *nbd_source_of(struct nbd_server *s)
@@ -134,7 +141,7 @@ static bool conn_is_full(const struct nbd_conn *c)
 
 static bool conn_takes_input(const struct nbd_conn *c)
 {
-	return !c->paused && !c->draining && !conn_is_full(c);
+	return !c->paused && !c->starved && (c->in_payload || (!c->draining && !conn_is_full(c)));
 }
 
 /* Level-triggered: what is not asked for now is seen again once it is wanted. */
@@ -166,6 +173,30 @@ void conn_resume(struct nbd_conn *c)
 	pthread_mutex_lock(&c->lock);
 	c->paused = c->stalled = false;
 	conn_poke_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_starve(struct nbd_conn *c, bool starved)
+{
+	pthread_mutex_lock(&c->lock);
+	c->starved = starved;
+	if (starved) {
+		conn_arm_locked(c);
+	} else {
+		c->stalled = false;
+		conn_poke_locked(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void conn_receive(struct nbd_conn *c, struct request *rq)
+{
+	c->receiving = rq;
+	if (rq)
+		c->large = rq->length > c->in_cap;
+	atomic_store(&c->progress, rq ? now_ns() : 0);
+	pthread_mutex_lock(&c->lock);
+	c->in_payload = rq != NULL;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -319,17 +350,33 @@ void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len)
 
 /* ---- input ---- */
 
+ssize_t conn_recv(struct nbd_conn *c, const struct iovec *iov, int n)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+	ssize_t got = recvmsg(c->fd, &msg, MSG_DONTWAIT);
+
+	if (got < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	if (c->receiving)
+		atomic_store(&c->progress, now_ns());
+	return got == 0 ? -EPIPE : got;
+}
+
 static int conn_fill(struct nbd_conn *c)
 {
+	struct iovec iov;
 	ssize_t n;
 
+	if (c->receiving)
+		return write_fill(c);
 	memmove(c->in_base, c->in, c->in_len);
 	c->in = c->in_base;
-	n = recv(c->fd, c->in + c->in_len, c->in_cap - c->in_len, MSG_DONTWAIT);
+	iov = (struct iovec){c->in + c->in_len, c->in_cap - c->in_len};
+	if (c->large && c->in_len < NBD_REQUEST_SIZE)
+		iov.iov_len = NBD_REQUEST_SIZE - c->in_len;
+	n = conn_recv(c, &iov, 1);
 	if (n < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	if (n == 0)
-		return -EPIPE;
+		return (int)n;
 	c->in_len += (size_t)n;
 	return 0;
 }
@@ -380,6 +427,8 @@ static int conn_input(struct nbd_conn *c)
 
 static void conn_leave_loop(struct nbd_conn *c)
 {
+	write_abort(c);
+	memory_leave(&c->server->memory, c);
 	pthread_mutex_lock(&c->lock);
 	conn_close_locked(c);
 	pthread_mutex_unlock(&c->lock);
@@ -471,23 +520,27 @@ static bool event_is_listener(struct nbd_server *s, void *ptr)
 	return (int *)ptr >= s->listen_fd && (int *)ptr < s->listen_fd + LISTENERS_MAX;
 }
 
-/* The first loop looks after clients that do not come to the point. */
+/* The first loop looks after clients that do not come to the point, or hold memory that others wait for. */
 static int loop_timeout(struct nbd_loop *l)
 {
 	struct nbd_server *s = l->server;
 	uint64_t now = now_ns();
 	int timeout = -1;
+	bool is_short;
 
 	if (l != &s->loop[0])
 		return -1;
+	is_short = memory_is_short(&s->memory);
 	SCOPED_LOCK(&s->lock);
 	if (now < s->next_look)
 		return s->conns.len ? LOOK_MS : -1;
 	list_for_each(&s->conns, n) {
 		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
+		uint64_t progress = atomic_load(&c->progress);
 
 		pthread_mutex_lock(&c->lock);
-		if (c->negotiating && now - c->born > NBD_NEGOTIATION_NS)
+		if ((c->negotiating && now - c->born > NBD_NEGOTIATION_NS) ||
+		    (is_short && progress && now > progress + NBD_STALL_NS))
 			conn_close_locked(c);
 		pthread_mutex_unlock(&c->lock);
 		timeout = LOOK_MS;
@@ -621,6 +674,7 @@ int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_so
 	pthread_cond_init(&s->gone, NULL);
 	list_init(&s->conns);
 	s->inflight_max = os_memory_bytes() / 8;
+	memory_init(&s->memory, os_memory_bytes());
 	s->nloops = MIN(os_cpus(), LOOPS_MAX);
 	for (unsigned i = 0; i < s->nloops; i++)
 		BUG_ON(loop_start(s, &s->loop[i])); /* no descriptors at start: nothing could be served */
@@ -705,6 +759,7 @@ void nbd_server_stop(struct nbd_server *s)
 	for (unsigned i = 0; i < s->nlisten; i++)
 		close(s->listen_fd[i]);
 	taskq_destroy(s->admin);
+	memory_fini(&s->memory);
 	if (s->unix_path)
 		unlink(s->unix_path);
 	free(s->unix_path);

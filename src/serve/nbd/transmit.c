@@ -1,16 +1,14 @@
 /*
- * The transmission phase: requests in, replies out, in any order. Exports are read-only.
+ * The transmission phase: requests in, replies out, in any order.
  *
  * A read's reply goes out as one nbd_out whose vectors alternate between chunk headers (in `head`) and slices of cached
  * blocks. With structured replies holes travel as holes, and an unreadable block costs only its own bytes: the rest of
  * the request is still delivered.
  */
-#include "serve/nbd/conn.h"
-#include "serve/nbd/proto.h"
+#include "serve/nbd/request.h"
 
 #include "base/bytes.h"
 
-#define REQUEST_SIZE 28
 #define CHUNK_HEADER 20
 /* Longest list of extents in one block status reply; clients ask again for the rest. */
 #define EXTENTS_MAX 4096
@@ -18,29 +16,32 @@
 
 static const uint8_t zeros[ZEROS_SIZE];
 
-struct request {
-	struct nbd_conn *conn;
-	uint16_t flags, type;
-	uint64_t cookie, offset;
-	uint32_t length;
-	struct task task;
-};
-
-uint16_t transmit_flags(void)
+/* A flush covers what completed on any connection, and all read the same blocks: several connections are fine. */
+uint16_t transmit_flags(const struct zvol *zv)
 {
-	return NBD_EXPORT_HAS_FLAGS | NBD_EXPORT_READ_ONLY | NBD_EXPORT_SEND_DF | NBD_EXPORT_CAN_MULTI_CONN |
-	       NBD_EXPORT_SEND_CACHE;
+	unsigned flags = NBD_EXPORT_HAS_FLAGS | NBD_EXPORT_SEND_DF | NBD_EXPORT_CAN_MULTI_CONN | NBD_EXPORT_SEND_CACHE;
+
+	if (zvol_is_writable(zv))
+		flags |= NBD_EXPORT_SEND_FLUSH | NBD_EXPORT_SEND_FUA | NBD_EXPORT_SEND_TRIM |
+			 NBD_EXPORT_SEND_WRITE_ZEROES | NBD_EXPORT_SEND_FAST_ZERO;
+	else
+		flags |= NBD_EXPORT_READ_ONLY;
+	return (uint16_t)flags;
 }
 
 static uint32_t errno_to_nbd(int err)
 {
 	switch (-err) {
 	case EPERM:
+	case EROFS:
 		return NBD_EPERM;
 	case ENOMEM:
 		return NBD_ENOMEM;
 	case EINVAL:
 		return NBD_EINVAL;
+	case ENOSPC:
+	case EDQUOT:
+		return NBD_ENOSPC;
 	case ENOTSUP:
 		return NBD_ENOTSUP;
 	default:
@@ -72,11 +73,11 @@ static void request_finish(struct request *rq, struct nbd_out *o)
 	o->ends_request = true;
 	o->inflight_bytes = rq->length;
 	conn_send(c, o);
-	free(rq);
+	request_free(rq);
 	conn_unref(c);
 }
 
-static void request_error(struct request *rq, int err, const char *text)
+void request_error(struct request *rq, int err, const char *text)
 {
 	uint8_t head[CHUNK_HEADER + 6 + 256];
 	size_t len = MIN(strlen(text), (size_t)256);
@@ -93,7 +94,7 @@ static void request_error(struct request *rq, int err, const char *text)
 	request_finish(rq, out_create(head, CHUNK_HEADER + 6 + len));
 }
 
-static void request_done(struct request *rq)
+void request_done(struct request *rq)
 {
 	uint8_t head[CHUNK_HEADER];
 
@@ -261,6 +262,7 @@ static void request_read(struct request *rq)
 {
 	struct dmu_read *read = xcalloc(1, sizeof(*read));
 
+	conn_request_bytes(rq->conn, rq->length);
 	read->offset = rq->offset;
 	read->length = rq->length;
 	read->flags = DMU_READ_CONTINUE;
@@ -286,6 +288,7 @@ static void request_cache(struct request *rq)
 {
 	struct dmu_read *read = xcalloc(1, sizeof(*read));
 
+	conn_request_bytes(rq->conn, rq->length);
 	read->offset = rq->offset;
 	read->length = rq->length;
 	read->done = cache_done;
@@ -360,85 +363,131 @@ static void status_task(struct task *t)
 	free(buf);
 }
 
-/* ---- requests ---- */
-
-static const char *request_check(const struct request *rq)
+static void request_status(struct request *rq)
 {
-	const struct nbd_conn *c = rq->conn;
-	unsigned known = rq->type == NBD_CMD_READ           ? NBD_CMD_FLAG_DF
-			 : rq->type == NBD_CMD_BLOCK_STATUS ? NBD_CMD_FLAG_REQ_ONE
-							    : 0;
-
-	if (rq->flags & ~known)
-		return "flags that this command does not take";
-	if (rq->offset > c->zv->size || rq->length > c->zv->size - rq->offset)
-		return "beyond the end of the volume";
-	if (rq->length == 0)
-		return "a request of no bytes";
-	if (rq->type != NBD_CMD_BLOCK_STATUS && rq->length > NBD_REQUEST_MAX)
-		return "longer than the largest request, 32 MiB";
-	if (rq->type == NBD_CMD_BLOCK_STATUS && !c->allocation)
-		return "block status was not negotiated";
-	return NULL;
+	rq->task.run = status_task;
+	taskq_dispatch(nbd_admin(rq->conn->server), &rq->task);
 }
 
-static void request_dispatch(struct request *rq)
-{
-	const char *fault;
+/* ---- requests ---- */
 
-	switch (rq->type) {
-	case NBD_CMD_WRITE:
-	case NBD_CMD_TRIM:
-	case NBD_CMD_WRITE_ZEROES:
-		rq->length = 0;
-		request_error(rq, -EPERM, "the export is read-only");
-		return;
-	case NBD_CMD_READ:
-	case NBD_CMD_CACHE:
-	case NBD_CMD_BLOCK_STATUS:
-		break;
-	default:
-		rq->length = 0;
-		request_error(rq, -EINVAL, "unknown command");
-		return;
+/* What each command takes; FUA means nothing to those that only read. */
+static const struct command {
+	uint16_t flags;
+	bool changes, data, empty; /* data: at most NBD_REQUEST_MAX bytes; empty: offset and length are 0 */
+	void (*submit)(struct request *rq);
+} commands[] = {
+    [NBD_CMD_READ] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF, .data = true, .submit = request_read},
+    [NBD_CMD_WRITE] = {NBD_CMD_FLAG_FUA, .changes = true, .data = true, .submit = write_begin},
+    [NBD_CMD_FLUSH] = {NBD_CMD_FLAG_FUA, .changes = true, .empty = true, .submit = change_submit},
+    [NBD_CMD_TRIM] = {NBD_CMD_FLAG_FUA, .changes = true, .submit = change_submit},
+    [NBD_CMD_CACHE] = {NBD_CMD_FLAG_FUA, .data = true, .submit = request_cache},
+    [NBD_CMD_WRITE_ZEROES] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, .changes = true,
+			      .submit = change_submit},
+    [NBD_CMD_BLOCK_STATUS] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_REQ_ONE, .submit = request_status},
+};
+
+static const struct command *command_of(const struct request *rq)
+{
+	return rq->type < ARRAY_LEN(commands) && commands[rq->type].submit ? &commands[rq->type] : NULL;
+}
+
+/* Beyond the end there is no space, as the protocol puts it. */
+static int range_check(const struct request *rq, const char **fault)
+{
+	uint64_t size = zvol_size(rq->conn->zv);
+
+	if (rq->offset > size || rq->length > size - rq->offset) {
+		*fault = "beyond the end of the volume";
+		return rq->type == NBD_CMD_WRITE || rq->type == NBD_CMD_WRITE_ZEROES ? -ENOSPC : -EINVAL;
 	}
-	fault = request_check(rq);
-	if (fault) {
-		rq->length = 0;
-		request_error(rq, -EINVAL, fault);
-	} else if (rq->type == NBD_CMD_BLOCK_STATUS) {
-		rq->task.run = status_task;
-		taskq_dispatch(nbd_admin(rq->conn->server), &rq->task);
-	} else {
-		conn_request_bytes(rq->conn, rq->length);
-		(rq->type == NBD_CMD_READ ? request_read : request_cache)(rq);
-	}
+	*fault = "a request of no bytes";
+	return rq->length == 0 ? -EINVAL : 0;
+}
+
+static int request_check(const struct request *rq, const char **fault)
+{
+	const struct nbd_conn *c = rq->conn;
+	const struct command *cmd = command_of(rq);
+	unsigned not_negotiated = zvol_is_writable(c->zv) ? 0 : NBD_CMD_FLAG_FUA;
+
+	*fault = "unknown command";
+	if (!cmd)
+		return -EINVAL;
+	*fault = "the export is read-only";
+	if (cmd->changes && !zvol_is_writable(c->zv))
+		return -EPERM;
+	*fault = "flags that this command does not take";
+	if (rq->flags & (~cmd->flags | not_negotiated))
+		return -EINVAL;
+	*fault = "a flush has neither offset nor length";
+	if (cmd->empty)
+		return rq->offset || rq->length ? -EINVAL : 0;
+	*fault = "longer than the largest request, 32 MiB";
+	if (cmd->data && rq->length > NBD_REQUEST_MAX)
+		return -EINVAL;
+	*fault = "block status was not negotiated";
+	if (rq->type == NBD_CMD_BLOCK_STATUS && !c->allocation)
+		return -EINVAL;
+	*fault = "writing zeros that take space is not fast";
+	if (rq->flags & NBD_CMD_FLAG_FAST_ZERO && rq->flags & NBD_CMD_FLAG_NO_HOLE)
+		return -ENOTSUP;
+	return range_check(rq, fault);
+}
+
+static void request_refuse(struct request *rq, int err, const char *fault)
+{
+	if (rq->type == NBD_CMD_WRITE)
+		rq->conn->discard = rq->length;
+	rq->length = 0; /* its bytes were never counted */
+	request_error(rq, err, fault);
+}
+
+static struct request request_read_header(struct nbd_conn *c)
+{
+	return (struct request){
+	    .conn = c,
+	    .flags = load_be16(c->in + 4),
+	    .type = load_be16(c->in + 6),
+	    .cookie = load_be64(c->in + 8),
+	    .offset = load_be64(c->in + 16),
+	    .length = load_be32(c->in + 24),
+	};
 }
 
 int transmit_step(struct nbd_conn *c)
 {
-	struct request *rq;
+	struct request head, *rq;
+	const char *fault = NULL;
+	int err;
 
-	if (c->in_len < REQUEST_SIZE)
+	if (c->receiving) {
+		write_take(c);
+		return 1;
+	}
+	if (c->in_len < NBD_REQUEST_SIZE)
 		return 0;
 	if (load_be32(c->in) != NBD_REQUEST_MAGIC)
 		return -EPROTO;
-	rq = xcalloc(1, sizeof(*rq));
-	rq->conn = c;
-	rq->flags = load_be16(c->in + 4);
-	rq->type = load_be16(c->in + 6);
-	rq->cookie = load_be64(c->in + 8);
-	rq->offset = load_be64(c->in + 16);
-	rq->length = load_be32(c->in + 24);
-	conn_consume(c, REQUEST_SIZE);
-	if (rq->type == NBD_CMD_DISC) {
-		free(rq);
+	head = request_read_header(c);
+	if (head.type == NBD_CMD_DISC) {
+		conn_consume(c, NBD_REQUEST_SIZE);
 		conn_drain(c);
 		return 1;
 	}
-	if (rq->type == NBD_CMD_WRITE)
-		c->discard = rq->length;
+	err = request_check(&head, &fault);
+	if (!err && head.type == NBD_CMD_WRITE) {
+		if (!memory_take(nbd_memory_of(c->server), c, head.length))
+			return 1;
+		head.memory = head.length;
+	}
+	conn_consume(c, NBD_REQUEST_SIZE);
+	rq = xmalloc(sizeof(*rq));
+	*rq = head;
 	conn_request_begin(c);
-	request_dispatch(rq);
+	if (err)
+		request_refuse(rq, err, fault);
+	else
+		command_of(rq)->submit(rq);
 	return 1;
 }
