@@ -2,6 +2,8 @@
 #include "base/os.h"
 #include "zil/zil_impl.h"
 
+#define SPLIT_AT 512u
+
 TUNABLE(tunable_zil_maxblocksize, "zil_maxblocksize", "bytes", 128u << 10, ZIL_BLOCK_MIN, 128u << 10,
 	"the largest block of the intent log");
 
@@ -189,7 +191,7 @@ static int block_close(struct zil_batch *b, struct zil_block *block, unsigned fl
 static void record_put(struct zil_batch *b, struct zil_block *block, const struct itx *itx, uint32_t data_len)
 {
 	uint8_t *r = block_records(block) + block->used;
-	uint32_t reclen = itx->data ? ZIL_WRITE_FIXED + ROUND_UP(data_len, 8) : itx->reclen;
+	uint32_t reclen = itx->data ? ZIL_WRITE_FIXED + ROUND_UP(data_len, 8) : itx->reclen; /* room is in eights */
 
 	memcpy(r, itx->record, itx->data ? ZIL_WRITE_FIXED : reclen);
 	store_host64(r + 8, reclen);
@@ -217,15 +219,18 @@ static void itx_advance(struct zil_batch *b, struct itx *itx, uint32_t data_len)
 }
 
 /* How many bytes of a write's data to put into a block that does not take all of them; 0: none, a new block is better.
- */
+ * Sectors stay whole, whatever a crash leaves. */
 static uint32_t itx_split(const struct itx *itx, uint32_t room, uint32_t size)
 {
-	uint32_t n = room > ZIL_WRITE_FIXED ? ROUND_DOWN(room - ZIL_WRITE_FIXED, 8) : 0;
+	uint64_t offset = load_host64(itx->record + 40), end;
 
-	if (!itx->data || n == 0)
+	if (!itx->data || room <= ZIL_WRITE_FIXED)
 		return 0;
 	/* more than an empty block of the largest size takes, or an eighth of this block would be left unused */
-	return itx->data_len > tunable_get(&tunable_zil_maxblocksize) / 2 || room > size / 8 ? n : 0;
+	if (itx->data_len <= tunable_get(&tunable_zil_maxblocksize) / 2 && room <= size / 8)
+		return 0;
+	end = ROUND_DOWN(offset + room - ZIL_WRITE_FIXED, (uint64_t)SPLIT_AT);
+	return end > offset ? (uint32_t)(end - offset) : 0;
 }
 
 static void batch_drop(struct zil_batch *b, struct itx *itx)

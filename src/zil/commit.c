@@ -353,6 +353,8 @@ static void batch_held(struct tx *tx, int err)
 	b->holds = true;
 	tx_end(tx);
 	pthread_mutex_lock(&z->lock);
+	if (atomic_exchange(&z->restart, false) && !list_is_empty(&z->chain))
+		z->broken_txg = tx->txg;
 	if (z->broken_txg && !b->err)
 		b->err = -EIO;
 	log = !b->err;
@@ -368,7 +370,7 @@ static void batch_begin(struct task *t)
 	struct zil_batch *b = container_of(t, struct zil_batch, task);
 
 	b->tx = (struct tx){.flags = TX_NOWAIT | TX_NOSPACE_CHECK, .done = batch_held, .arg = b};
-	if (list_is_empty(&b->itxs))
+	if (list_is_empty(&b->itxs) && !atomic_load(&b->zil->restart))
 		batch_logged(b); /* only a group is waited for */
 	else
 		tx_begin(b->zil->txgs, &b->tx);
@@ -507,6 +509,16 @@ void zil_commit(struct zil *z, struct zil_commit *c)
 		dmu_sync(&container_of(n, struct zil_data, node)->sync);
 	if (batch_part_done(b, 0))
 		zil_advance(z);
+}
+
+void zil_restart(struct zil *z)
+{
+	pthread_mutex_lock(&z->lock);
+	atomic_store(&z->restart, true);
+	if (!z->next)
+		z->next = batch_create_locked(z);
+	pthread_mutex_unlock(&z->lock);
+	zil_advance(z);
 }
 
 static void commit_wait_done(struct zil_commit *c, int err)

@@ -126,7 +126,7 @@ int zil_open(struct objset *os, struct zil **out, struct err *e)
 static bool chain_is_clean(struct zil *z)
 {
 	SCOPED_LOCK(&z->lock);
-	return z->chain.len <= 1 && !z->broken_txg && !z->header_dirty;
+	return list_is_empty(&z->chain) && !z->broken_txg && !z->header_dirty;
 }
 
 void zil_close(struct zil *z)
@@ -142,6 +142,9 @@ void zil_close(struct zil *z)
 		err = zil_tx_begin(z, &tx);
 		if (err)
 			break;
+		pthread_mutex_lock(&z->lock);
+		z->broken_txg = tx.txg; /* its sync frees what is left */
+		pthread_mutex_unlock(&z->lock);
 		tx_end(&tx);
 		err = txg_wait_synced(z->txgs, tx.txg);
 	}

@@ -137,9 +137,12 @@ void itx_destroy(struct itx *itx);
  * below version 23.
  */
 int zil_open(struct objset *os, struct zil **out, struct err *e);
-/* Waits for the groups of all records, leaves a clean log: one empty block. Nobody appends or commits any more.
+/* Waits for the groups of all records and leaves an empty log, without a block. Nobody appends or commits any more.
  * Blocking. */
 void zil_close(struct zil *zil);
+/* Gives up the present chain: its blocks are freed with the next group or the one after, new ones are allocated where
+ * the allocator now says (a log device that leaves). Does not block. */
+void zil_restart(struct zil *zil);
 /* How a write of len bytes, all of it in blocks of `blocksize`, is to be logged (06, section 9). sync: it is committed
  * at once. */
 enum zil_write_kind zil_write_kind(const struct zil *zil, uint64_t len, uint32_t blocksize, bool sync);

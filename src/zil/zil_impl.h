@@ -13,7 +13,6 @@
 #include "base/tunable.h"
 #include "zil/zil.h"
 
-void objset_dirty(struct objset *os, struct tx *tx);
 #define ZIL_CHAIN_BYTES 184u /* of the chain structure (9.4) */
 #define ZIL_CHAIN_NEXT  8u
 #define ZIL_CHAIN_NUSED 136u
@@ -90,6 +89,7 @@ struct zil {
 	uint64_t max_txg; /* of all records so far */
 	/* Changed without a record, or with one that was lost: commits wait for it. */
 	uint64_t late_txg;
+	atomic_bool restart;          /* the next batch gives up the chain */
 	bool complained;              /* in the log of the daemon, of a chain that broke */
 	unsigned batches;             /* that have not ended */
 	struct zil_batch *cur, *next; /* being logged; gathering */

@@ -60,7 +60,7 @@ static int live_start(struct zvol_live *v, struct err *e)
 	return err;
 }
 
-static void live_read_property(struct zvol_live *v, struct dsl_dataset *ds)
+void zvol_live_read_property(struct zvol_live *v, struct dsl_dataset *ds)
 {
 	uint64_t readonly = 0;
 
@@ -68,7 +68,7 @@ static void live_read_property(struct zvol_live *v, struct dsl_dataset *ds)
 		atomic_store(&v->readonly, readonly != 0);
 }
 
-int zvol_live_open(struct dsl_dataset *ds, struct objset *os, struct zvol_live **out, struct err *e)
+int zvol_live_open(struct objset *os, struct zvol_live **out, struct err *e)
 {
 	struct zvol_live *v;
 	int err;
@@ -79,7 +79,6 @@ int zvol_live_open(struct dsl_dataset *ds, struct objset *os, struct zvol_live *
 	if (v) {
 		v->opens++;
 		pthread_mutex_unlock(&live_lock);
-		live_read_property(v, ds);
 		*out = v;
 		return 0;
 	}
@@ -90,7 +89,6 @@ int zvol_live_open(struct dsl_dataset *ds, struct objset *os, struct zvol_live *
 		live_destroy(v);
 		return err;
 	}
-	live_read_property(v, ds);
 	pthread_mutex_lock(&live_lock);
 	v->state = LIVE_OPEN;
 	pthread_cond_broadcast(&live_changed);
@@ -121,7 +119,7 @@ void zvol_property_changed(struct dsl_dataset *ds)
 		struct zvol_live *v = container_of(n, struct zvol_live, node);
 
 		if (v->os->id == ds->object && v->os->dp == ds->pool->dp)
-			live_read_property(v, ds);
+			zvol_live_read_property(v, ds);
 	}
 }
 

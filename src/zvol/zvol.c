@@ -30,9 +30,10 @@ static int zvol_open_objset(struct zvol *zv, struct err *e)
 	if (zv->os->type != OBJSET_ZVOL)
 		return err_set(e, -EINVAL, "not a volume");
 	if (zv->os->ops && !zv->ds->is_snapshot) {
-		rc = zvol_live_open(zv->ds, zv->os, &zv->live, e);
+		rc = zvol_live_open(zv->os, &zv->live, e);
 		if (rc)
 			return rc;
+		zvol_live_read_property(zv->live, zv->ds);
 		zv->dn = dnode_ref(zv->live->dn);
 		zv->size = zvol_size(zv);
 	} else {

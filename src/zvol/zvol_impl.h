@@ -57,9 +57,10 @@ static inline bool zvol_logs_always(const struct zvol_live *v)
 
 /* zvol.c */
 int zvol_objects_open(struct objset *os, struct dnode **dn, uint64_t *size, struct err *e);
-/* live.c: -ENOTSUP: the set is not one that is written. */
-int zvol_live_open(struct dsl_dataset *ds, struct objset *os, struct zvol_live **out, struct err *e);
+/* live.c: of a head that is written */
+int zvol_live_open(struct objset *os, struct zvol_live **out, struct err *e);
 void zvol_live_close(struct zvol_live *v);
+void zvol_live_read_property(struct zvol_live *v, struct dsl_dataset *ds);
 /* replay.c: for zil_replay; arg is the zvol_live. */
 int zvol_replay(void *arg, const struct zil_record *r);
 

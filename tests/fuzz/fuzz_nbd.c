@@ -58,9 +58,10 @@ static void volume_make(void)
 static void server_make(void)
 {
 	struct nbd_source source = {source_open, source_close, source_list, NULL};
+	struct nbd_config config = {NULL};
 
 	volume_make();
-	BUG_ON(nbd_server_start(NULL, NULL, &source, &server, NULL));
+	BUG_ON(nbd_server_start(&config, &source, &server, NULL));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

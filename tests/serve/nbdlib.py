@@ -7,6 +7,7 @@ import shutil
 import socket
 import struct
 import tempfile
+import textwrap
 
 import wire
 from tarnlib import Failure, Skip, check, eq
@@ -50,6 +51,15 @@ def sha256_copied(t, export, *options):
             h.update(piece)
     os.unlink(target)
     return h.hexdigest()
+
+
+def nbdsh(t, script, code=0):
+    """A script of libnbd's shell; h is the handle."""
+    r = t.run('/usr/bin/python3', '-c', 'import nbd, nbdsh; nbdsh.shell()', '-c', textwrap.dedent(script), code=None)
+    if 'No module named' in r.err:
+        raise Skip('libnbd has no Python module')
+    eq(r.code, code, r)
+    return r
 
 
 class Client:

@@ -3,11 +3,10 @@
 import json
 import os
 import socket
-import textwrap
 
 import tarnlib
 import wire
-from nbdlib import Client, need, sha256_copied, uri
+from nbdlib import Client, nbdsh, need, sha256_copied, uri
 from tarnlib import Skip, check, contains, eq
 
 VOLUME = 'tank/vol'
@@ -77,14 +76,6 @@ def test_fio_verifies(t):
                   '--iodepth=16', '--size=4m', '--readonly', '--output-format=json')
         job = json.loads(r.out[r.out.index('{'):])['jobs'][0]
         eq((job['error'], job['read']['io_bytes']), (0, 4 << 20))
-
-
-def nbdsh(t, script, code=0):
-    r = t.run('/usr/bin/python3', '-c', 'import nbd, nbdsh; nbdsh.shell()', '-c', textwrap.dedent(script), code=None)
-    if 'No module named' in r.err:
-        raise Skip('libnbd has no Python module')
-    eq(r.code, code, r)
-    return r
 
 
 def test_libnbd_reads_map_and_refusals(t):

@@ -56,7 +56,8 @@ int pool_import(struct tarn_daemon *d, struct spa_import *args, struct pool **ou
 int pool_export(struct tarn_daemon *d, const char *name, bool force, struct err *e);
 
 /* exports.c: the NBD server's view of the pools */
-int daemon_nbd_start(struct tarn_daemon *d, const char *tcp, struct err *e);
+/* config: what TCP is about; the Unix socket is in the run directory. */
+int daemon_nbd_start(struct tarn_daemon *d, const struct nbd_config *config, struct err *e);
 
 /* commands.c */
 extern const struct control_command daemon_commands[];

@@ -94,15 +94,18 @@ static int export_list(void *ctx, int (*fn)(void *arg, const char *name), void *
 	return 0;
 }
 
-int daemon_nbd_start(struct tarn_daemon *d, const char *tcp, struct err *e)
+int daemon_nbd_start(struct tarn_daemon *d, const struct nbd_config *config, struct err *e)
 {
 	struct nbd_source src = {export_open, export_close, export_list, d};
 	autofree char *path = xasprintf("%s/nbd.sock", os_rundir());
-	int err = nbd_server_start(path, tcp, &src, &d->nbd, e);
+	struct nbd_config c = *config;
+	int err;
 
+	c.unix_path = path;
+	err = nbd_server_start(&c, &src, &d->nbd, e);
 	if (err)
 		return err;
 	d->nbd_socket = xstrdup(path);
-	d->nbd_tcp = tcp ? xstrdup(tcp) : NULL;
+	d->nbd_tcp = c.tcp ? xstrdup(c.tcp) : NULL;
 	return 0;
 }

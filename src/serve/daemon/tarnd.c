@@ -133,7 +133,7 @@ static int daemon_start(struct tarn_daemon *d, const struct daemon_options *o, s
 	int err;
 
 	daemon_init(d, o->arc_max);
-	err = daemon_nbd_start(d, o->nbd_listen, e);
+	err = daemon_nbd_start(d, &o->nbd, e);
 	if (err)
 		return err;
 	return control_server_start(socket, daemon_commands, daemon_commands_len, d, control, e);

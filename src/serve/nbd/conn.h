@@ -14,7 +14,9 @@
 #include "base/list.h"
 #include "base/sync.h"
 #include "base/taskq.h"
+#include "serve/nbd/access.h"
 #include "serve/nbd/nbd.h"
+#include "serve/nbd/tls.h"
 
 #define NBD_NAME_MAX           4096  /* of the protocol */
 #define NBD_OPTION_MAX         16384 /* longest option that is looked at; longer ones are answered with an error */
@@ -54,6 +56,10 @@ struct nbd_conn {
 	struct nbd_server *server;
 	struct nbd_loop *loop;
 	int fd;
+	struct sockaddr_storage peer;
+	bool is_tcp;
+	struct tls_session *tls; /* the loop's alone, once it is set */
+	bool tls_ready;          /* the handshake is complete */
 	int (*step)(struct nbd_conn *c);
 
 	uint8_t *in; /* in_len bytes not yet consumed, within in_base[in_cap] */
@@ -116,6 +122,9 @@ ssize_t conn_recv(struct nbd_conn *c, const struct iovec *iov, int n);
 void conn_drain(struct nbd_conn *c);
 struct taskq *nbd_admin(struct nbd_server *s);
 struct nbd_memory *nbd_memory_of(struct nbd_server *s);
+const struct nbd_access *nbd_access_of(struct nbd_server *s);
+bool conn_has_tls(const struct nbd_conn *c); /* this client may and must use TLS */
+int conn_start_tls(struct nbd_conn *c);      /* after the answer that says so */
 const struct nbd_source *nbd_source_of(struct nbd_server *s);
 
 /* negotiate.c */

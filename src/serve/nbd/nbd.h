@@ -1,19 +1,25 @@
 /*
- * serve/nbd/nbd.h: volumes over the Network Block Device protocol: fixed newstyle negotiation, structured replies,
- * base:allocation. Holds no storage logic: what an export is the daemon says through `struct nbd_source`.
+ * serve/nbd/nbd.h: volumes over the Network Block Device protocol: fixed newstyle negotiation, TLS, structured replies,
+ * base:allocation; all commands of the protocol. Holds no storage logic: what an export is the daemon says through
+ * `struct nbd_source`.
  *
  * A few loop threads own all sockets (epoll, non-blocking); a connection is a state machine and no thread ever waits
  * for a disk or a client. Reads go down asynchronously and their completions send cached blocks straight from the cache
- * to the socket. Opening exports and walking block maps wait for devices and run on an administrative task queue.
+ * to the socket. What is written is received into buffers cut at the blocks of the volume, which go down as they are.
+ * Opening exports and walking block maps wait for devices and run on an administrative task queue.
  *
  * What a client may have in flight is bounded, so one that stalls holds up only itself; when all of them together hold
- * much of the memory, each goes on with one request at a time. Who does not finish negotiating within a minute is sent
- * away. A client that closes its side is gone, with what it still waited for.
+ * much of the memory, each goes on with one request at a time. Memory for what is written is taken before it is
+ * received, in order (memory.c). Who does not finish negotiating within a minute is sent away, as who stops in the
+ * middle of a write while others wait for memory. A client that closes its side is gone, with what it still waited for.
+ *
+ * A flush on one connection covers what completed on any of the same volume. A volume whose size changes shows the new
+ * size to who asks from then on (INFO, or a new connection); requests may use it at once.
  */
 #ifndef SERVE_NBD_NBD_H
 #define SERVE_NBD_NBD_H
 
-#include "base/err.h"
+#include "serve/nbd/tls.h"
 #include "zvol/zvol.h"
 
 struct nbd_source {
@@ -26,12 +32,18 @@ struct nbd_source {
 
 struct nbd_server;
 
-/* Listens at a Unix socket (mode 0600; NULL: none) and, when tcp is not NULL, at "HOST:PORT" ("[::1]:10809"). */
-int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_source *source, struct nbd_server **out,
+struct nbd_config {
+	const char *unix_path;     /* mode 0600; NULL: none */
+	const char *tcp;           /* "HOST:PORT" ("[::1]:10809"); NULL: none */
+	struct nbd_tls_config tls; /* of TCP, where clients must use it when it is configured */
+	const char *const *allow;  /* nallow rules (access.h) for clients of TCP */
+	size_t nallow;
+};
+int nbd_server_start(const struct nbd_config *c, const struct nbd_source *source, struct nbd_server **out,
 		     struct err *e);
 /* Serves a socket that was connected elsewhere; takes it over. */
 void nbd_server_adopt(struct nbd_server *s, int fd);
-/* Disconnects every client, waits for their reads. */
+/* Disconnects every client, waits for their requests. */
 void nbd_server_stop(struct nbd_server *s);
 /* Clients that have opened `pool` or something below it. */
 unsigned nbd_server_clients(struct nbd_server *s, const char *pool);

@@ -36,10 +36,12 @@ static void reply_error(struct nbd_conn *c, uint32_t option, uint32_t type, cons
 	reply_send(c, option, type, text, strlen(text));
 }
 
-/* A volume without its key is there, and not to be had: clients must not say that it does not exist. */
+/* What is there and not to be had (no key, no access): clients must not say that it does not exist. */
 static void reply_not_opened(struct nbd_conn *c, uint32_t option, const struct err *e)
 {
-	reply_error(c, option, e->code == -EKEY ? NBD_REP_ERR_POLICY : NBD_REP_ERR_UNKNOWN, e->text);
+	bool refused = e->code == -EKEY || e->code == -EPERM;
+
+	reply_error(c, option, refused ? NBD_REP_ERR_POLICY : NBD_REP_ERR_UNKNOWN, e->text);
 }
 
 /* ---- checked reading of option data ---- */
@@ -95,6 +97,8 @@ static int export_open(struct nbd_conn *c, const char *name, struct zvol **zv, s
 {
 	const struct nbd_source *src = nbd_source_of(c->server);
 
+	if (!nbd_access_allows(nbd_access_of(c->server), name, &c->peer))
+		return err_set(e, -EPERM, "'%s' is not for clients of this address", name);
 	return src->open(src->ctx, name, zv, e);
 }
 
@@ -213,8 +217,11 @@ static int list_one(void *arg, const char *name)
 {
 	struct nbd_conn *c = arg;
 	size_t len = strlen(name);
-	uint8_t *data = xmalloc(4 + len);
+	uint8_t *data;
 
+	if (!nbd_access_allows(nbd_access_of(c->server), name, &c->peer))
+		return 0;
+	data = xmalloc(4 + len);
 	store_be32(data, (uint32_t)len);
 	memcpy(data + 4, name, len);
 	reply_send(c, NBD_OPT_LIST, NBD_REP_SERVER, data, 4 + len);
@@ -244,6 +251,25 @@ static int option_structured(struct nbd_conn *c, const struct option *o)
 	c->structured = true;
 	reply_send(c, o->number, NBD_REP_ACK, NULL, 0);
 	return 0;
+}
+
+/* What was said in the clear counts no more, and nothing of it may be left behind the option. */
+static int option_starttls(struct nbd_conn *c, const struct option *o)
+{
+	if (!conn_has_tls(c)) {
+		reply_error(c, o->number, NBD_REP_ERR_UNSUP, "there is no TLS here");
+		return 0;
+	}
+	if (c->tls || o->len) {
+		reply_error(c, o->number, NBD_REP_ERR_INVALID, c->tls ? "TLS is on" : "STARTTLS takes no data");
+		return 0;
+	}
+	if (c->in_len > OPTION_HEADER)
+		return -EPROTO;
+	reply_send(c, o->number, NBD_REP_ACK, NULL, 0);
+	c->structured = c->allocation = false;
+	c->context_name[0] = 0;
+	return conn_start_tls(c);
 }
 
 /* ---- meta contexts ---- */
@@ -321,6 +347,7 @@ static const struct {
 } options[] = {
     {NBD_OPT_EXPORT_NAME, option_export_name, true},
     {NBD_OPT_LIST, option_list, true},
+    {NBD_OPT_STARTTLS, option_starttls, false},
     {NBD_OPT_INFO, option_info, true},
     {NBD_OPT_GO, option_info, true},
     {NBD_OPT_STRUCTURED_REPLY, option_structured, false},
@@ -349,6 +376,8 @@ static void option_task(struct task *t)
 
 static int option_run(struct nbd_conn *c, const struct option *o)
 {
+	int err;
+
 	for (unsigned i = 0; i < ARRAY_LEN(options); i++) {
 		if (options[i].number != o->number)
 			continue;
@@ -360,9 +389,9 @@ static int option_run(struct nbd_conn *c, const struct option *o)
 			taskq_dispatch(nbd_admin(c->server), &c->admin);
 			return 1;
 		}
-		options[i].run(c, o);
+		err = options[i].run(c, o);
 		conn_consume(c, OPTION_HEADER + o->len);
-		return 1;
+		return err ? err : 1;
 	}
 	reply_error(c, o->number, NBD_REP_ERR_UNSUP, "this option is not supported");
 	conn_consume(c, OPTION_HEADER + o->len);
@@ -381,6 +410,14 @@ static int option_step(struct nbd_conn *c)
 	if (o.number == NBD_OPT_ABORT) {
 		reply_send(c, o.number, NBD_REP_ACK, NULL, 0);
 		conn_drain(c);
+		return 1;
+	}
+	if (conn_has_tls(c) && !c->tls && o.number == NBD_OPT_EXPORT_NAME)
+		return -EPROTO;
+	if (conn_has_tls(c) && !c->tls && o.number != NBD_OPT_STARTTLS) {
+		reply_error(c, o.number, NBD_REP_ERR_TLS_REQD, "TLS comes first");
+		conn_consume(c, OPTION_HEADER);
+		c->discard = o.len;
 		return 1;
 	}
 	if (o.len > NBD_OPTION_MAX - OPTION_HEADER) {

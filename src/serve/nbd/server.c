@@ -1,19 +1,17 @@
 #include "serve/nbd/conn.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/counter.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "serve/nbd/listen.h"
 #include "serve/nbd/request.h"
 
 #define LOOPS_MAX       4
@@ -44,6 +42,8 @@ struct nbd_server {
 	bool stopping;
 	_Atomic uint64_t inflight_bytes; /* of all connections */
 	struct nbd_memory memory;
+	struct nbd_tls *tls; /* NULL: without */
+	struct nbd_access *access;
 	uint64_t next_look;    /* of the first loop alone */
 	uint64_t inflight_max; /* beyond it one request for each connection */
 };
@@ -51,6 +51,11 @@ struct nbd_server {
 struct taskq *nbd_admin(struct nbd_server *s)
 {
 	return s->admin;
+}
+
+const struct nbd_access *nbd_access_of(struct nbd_server *s)
+{
+	return s->access;
 }
 
 struct nbd_memory *nbd_memory_of(struct nbd_server *s)
@@ -84,6 +89,7 @@ static void conn_free(struct nbd_conn *c)
 
 	while ((n = list_pop(&c->out)))
 		out_free(s, container_of(n, struct nbd_out, node));
+	tls_session_destroy(c->tls);
 	close(c->fd);
 	if (c->zv)
 		s->source.close(s->source.ctx, c->zv);
@@ -288,14 +294,16 @@ static bool out_send_some(struct nbd_conn *c)
 {
 	struct iovec iov[SEND_VECTORS];
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = out_gather(c, iov, SEND_VECTORS)};
+	bool wants_write;
 	struct list_node *n;
 	struct list done;
 	ssize_t sent;
 	int err;
 
 	pthread_mutex_unlock(&c->lock);
-	sent = sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	err = sent < 0 ? errno : 0;
+	sent = c->tls ? tls_send(c->tls, iov, (int)msg.msg_iovlen, &wants_write)
+		      : sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	err = sent >= 0 ? 0 : c->tls ? (int)-sent : errno;
 	pthread_mutex_lock(&c->lock);
 	if (err == EINTR)
 		return true;
@@ -336,7 +344,10 @@ void conn_send(struct nbd_conn *c, struct nbd_out *o)
 	pthread_mutex_lock(&c->lock);
 	list_append(&c->out, &o->node);
 	c->queued_bytes += o->queued_bytes;
-	conn_flush_locked(c);
+	if (c->tls)
+		conn_poke_locked(c); /* a session is its loop's alone */
+	else
+		conn_flush_locked(c);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -350,16 +361,65 @@ void conn_send_bytes(struct nbd_conn *c, const void *data, size_t len)
 
 /* ---- input ---- */
 
-ssize_t conn_recv(struct nbd_conn *c, const struct iovec *iov, int n)
+static void conn_wants_write(struct nbd_conn *c, bool wants)
+{
+	if (!wants)
+		return;
+	pthread_mutex_lock(&c->lock);
+	conn_poke_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static ssize_t conn_recv_tls(struct nbd_conn *c, const struct iovec *iov, int n)
+{
+	bool wants_write = false;
+	ssize_t got = 0;
+
+	if (!c->tls_ready) {
+		got = tls_handshake(c->tls, &wants_write);
+		c->tls_ready = got == 0;
+	}
+	if (c->tls_ready)
+		got = tls_recv(c->tls, iov, n, &wants_write);
+	conn_wants_write(c, wants_write);
+	return got;
+}
+
+static ssize_t conn_recv_plain(struct nbd_conn *c, const struct iovec *iov, int n)
 {
 	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
 	ssize_t got = recvmsg(c->fd, &msg, MSG_DONTWAIT);
 
 	if (got < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	if (c->receiving)
-		atomic_store(&c->progress, now_ns());
 	return got == 0 ? -EPIPE : got;
+}
+
+ssize_t conn_recv(struct nbd_conn *c, const struct iovec *iov, int n)
+{
+	ssize_t got = c->tls ? conn_recv_tls(c, iov, n) : conn_recv_plain(c, iov, n);
+
+	if (got > 0 && c->receiving)
+		atomic_store(&c->progress, now_ns());
+	return got;
+}
+
+int conn_start_tls(struct nbd_conn *c)
+{
+	bool sent;
+
+	pthread_mutex_lock(&c->lock);
+	sent = list_is_empty(&c->out);
+	pthread_mutex_unlock(&c->lock);
+	if (!c->server->tls || c->tls || !sent)
+		return -EPROTO;
+	c->tls = tls_session_create(c->server->tls, c->fd);
+	return c->tls ? 0 : -ENOMEM;
+}
+
+bool conn_has_tls(const struct nbd_conn *c)
+{
+	return c->is_tcp && c->server->tls;
 }
 
 static int conn_fill(struct nbd_conn *c)
@@ -471,11 +531,15 @@ void nbd_server_adopt(struct nbd_server *s, int fd)
 	struct nbd_conn *c = xcalloc(1, sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
 	int one = 1, sndbuf = SOCKET_SEND_BUFFER;
+	socklen_t peer_len = sizeof(c->peer);
 
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf)))
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix sockets, which need none */
+	if (getpeername(fd, (struct sockaddr *)&c->peer, &peer_len))
+		c->peer.ss_family = AF_UNSPEC;
+	c->is_tcp = c->peer.ss_family == AF_INET || c->peer.ss_family == AF_INET6;
 	c->server = s;
 	c->fd = fd;
 	c->in_cap = 2 * NBD_OPTION_MAX;
@@ -586,87 +650,49 @@ static int listener_add(struct nbd_server *s, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	if (s->nlisten == LISTENERS_MAX) {
-		close(fd);
-		return 0;
-	}
 	s->listen_fd[s->nlisten] = fd;
 	ev.data.ptr = &s->listen_fd[s->nlisten++];
 	return epoll_ctl(s->loop[0].epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static int listen_unix(struct nbd_server *s, const char *path, struct err *e)
+static int server_listen(struct nbd_server *s, const struct nbd_config *c, struct err *e)
 {
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd, err = 0;
-	mode_t old;
+	int fd[LISTENERS_MAX], err = 0;
+	unsigned n = 0;
 
-	if (strlen(path) >= sizeof(sa.sun_path))
-		return err_set(e, -ENAMETOOLONG, "the NBD socket path %s is too long", path);
-	memcpy(sa.sun_path, path, strlen(path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return err_set(e, -errno, "socket: %s", strerror(errno));
-	unlink(path);
-	old = umask(0177);
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, 256))
-		err = err_set(e, -errno, "cannot listen at %s: %s", path, strerror(errno));
-	umask(old);
-	if (!err) {
-		s->unix_path = xstrdup(path);
-		return listener_add(s, fd);
+	if (c->unix_path) {
+		err = listen_unix(c->unix_path, &fd[n], e);
+		if (err)
+			return err;
+		s->unix_path = xstrdup(c->unix_path);
+		err = listener_add(s, fd[n]);
 	}
-	close(fd);
+	if (!err && c->tcp) {
+		err = listen_tcp(c->tcp, fd, LISTENERS_MAX - s->nlisten, &n, e);
+		for (unsigned i = 0; i < n; i++) {
+			int added = listener_add(s, fd[i]);
+
+			err = err ? err : added;
+		}
+	}
 	return err;
 }
 
-static int listen_address(struct nbd_server *s, const struct addrinfo *ai, const char *spec, struct err *e)
+static int server_protect(struct nbd_server *s, const struct nbd_config *c, struct err *e)
 {
-	int one = 1, fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return err_set(e, -errno, "socket: %s", strerror(errno));
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (ai->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) || listen(fd, 256)) {
-		int err = err_set(e, -errno, "cannot listen at %s: %s", spec, strerror(errno));
-
-		close(fd);
-		return err;
-	}
-	return listener_add(s, fd);
-}
-
-/* "HOST:PORT" or "[HOST]:PORT". */
-static int listen_tcp(struct nbd_server *s, const char *spec, struct err *e)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
-	autofree char *host = xstrdup(spec);
-	char *colon = strrchr(host, ':'), *name = host;
 	int err;
 
-	if (!colon || !colon[1])
-		return err_set(e, -EINVAL, "'%s' is no address to listen at: write HOST:PORT", spec);
-	*colon = 0;
-	if (name[0] == '[' && colon > name && colon[-1] == ']') {
-		colon[-1] = 0;
-		name++;
-	}
-	err = getaddrinfo(name[0] ? name : NULL, colon + 1, &hints, &list);
-	if (err)
-		return err_set(e, -EINVAL, "cannot listen at %s: %s", spec, gai_strerror(err));
-	for (struct addrinfo *ai = list; ai && !err; ai = ai->ai_next)
-		err = listen_address(s, ai, spec, e);
-	freeaddrinfo(list);
-	return err;
+	if (!c->tcp && (c->tls.certificates || c->tls.psk || c->tls.verify || c->nallow))
+		return err_set(e, -EINVAL, "TLS and rules of access are for TCP, where nothing listens");
+	err = nbd_access_create(c->allow, c->nallow, &s->access, e);
+	return err ? err : nbd_tls_create(&c->tls, &s->tls, e);
 }
 
-int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_source *source, struct nbd_server **out,
+int nbd_server_start(const struct nbd_config *c, const struct nbd_source *source, struct nbd_server **out,
 		     struct err *e)
 {
 	struct nbd_server *s = xcalloc(1, sizeof(*s));
-	int err = 0;
+	int err;
 
 	s->source = *source;
 	s->admin = taskq_create("nbd-admin", 4);
@@ -678,10 +704,9 @@ int nbd_server_start(const char *unix_path, const char *tcp, const struct nbd_so
 	s->nloops = MIN(os_cpus(), LOOPS_MAX);
 	for (unsigned i = 0; i < s->nloops; i++)
 		BUG_ON(loop_start(s, &s->loop[i])); /* no descriptors at start: nothing could be served */
-	if (unix_path)
-		err = listen_unix(s, unix_path, e);
-	if (!err && tcp)
-		err = listen_tcp(s, tcp, e);
+	err = server_protect(s, c, e);
+	if (!err)
+		err = server_listen(s, c, e);
 	if (err) {
 		nbd_server_stop(s);
 		return err;
@@ -760,6 +785,8 @@ void nbd_server_stop(struct nbd_server *s)
 		close(s->listen_fd[i]);
 	taskq_destroy(s->admin);
 	memory_fini(&s->memory);
+	nbd_tls_destroy(s->tls);
+	nbd_access_destroy(s->access);
 	if (s->unix_path)
 		unlink(s->unix_path);
 	free(s->unix_path);

@@ -80,7 +80,7 @@ static void who_overlaps_waits_in_order(void **state)
 static void many_ranges(void **state)
 {
 	enum { JOBS = 64, BYTES = 100, ROUNDS = 20000 };
-	struct job *owner[BYTES] = {NULL}, job[JOBS] = {{0}};
+	struct job *owner[BYTES] = {NULL}, job[JOBS];
 	bool used[JOBS] = {false}, told[JOBS] = {false};
 	struct zvol_ranges rs;
 	uint32_t seed = 1;
