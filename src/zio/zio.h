@@ -40,7 +40,7 @@ struct zio_pool {
 	/* A write that failed on every device: the pool is to be suspended or not, by its failmode. Returns true: keep
 	 * the write, zio_resume will run it again. May be NULL: it just fails. Any thread, does not block. */
 	bool (*on_write_failure)(struct zio_pool *zp, const struct zbookmark *zb, int err);
-	struct zio_writer *writer;       /* zio's own: writes in flight per txg, suspended ones */
+	struct zio_writer *writer;       /* zio's own: writes that wait to be started, suspended ones */
 	unsigned min_ashift, max_ashift; /* of the tops that blocks may go to; set by alloc */
 	uint64_t gcd_alloc, min_alloc;   /* granularity of sizes (06, 3.2 "Granularity"); set by alloc */
 	struct counter writes, write_bytes, gang_writes, allocated, freed;

@@ -85,6 +85,9 @@ static int transform_fixed(struct zio_wop *op)
 		return -EINVAL;
 	if (w->lsize == 0 || w->lsize % 512 || w->lsize > bp_psize(&op->bp) || w->data->size < w->lsize)
 		return -EINVAL;
+	for (unsigned i = 0; i < bp_ndvas(&op->bp); i++)
+		if (bp_dva(&op->bp, i).vdev >= op->zp->root->nchildren)
+			return -EINVAL;
 	if (c == CHECKSUM_ZILOG || c == CHECKSUM_ZILOG2)
 		return make_log_block(op);
 	if (w->key)
@@ -330,6 +333,8 @@ int zio_transform(struct zio_wop *op, enum zio_made *made)
 	int err;
 
 	*made = ZIO_MADE_STORED;
+	buf_release(op->data); /* of an attempt that had no memory */
+	op->data = NULL;
 	if (w->flags & ZIO_WRITE_FIXED)
 		return transform_fixed(op);
 	err = check_request(op);

@@ -246,7 +246,10 @@ static int make_plain_pieces(struct zio_wop *op)
 
 		p->dva = op->place.dva[i];
 		p->size = zio_write_size(op->zp, &p->dva, op->psize);
-		p->buf = buf_padded(op->data, op->psize, p->size);
+		if (i > 0 && p->size == p[-1].size)
+			p->buf = buf_hold(p[-1].buf);
+		else
+			p->buf = buf_padded(op->data, op->psize, p->size);
 		if (!p->buf)
 			return -ENOMEM;
 		op->npieces++;
@@ -393,11 +396,15 @@ static void op_compute(struct task *t)
 	enum zio_made made = ZIO_MADE_WHOLE;
 	int err = writer_check(op->zp);
 
-	if (op->w->ready)
+	if (op->w->ready && !op->ready)
 		op->w->ready(op->w);
+	op->ready = true;
 	if (!err)
 		err = zio_transform(op, &made);
-	if (err || made == ZIO_MADE_WHOLE)
+	op->computed = !err;
+	if (err == -ENOMEM)
+		op_give_up(op, err);
+	else if (err || made == ZIO_MADE_WHOLE)
 		op_finish(op, err);
 	else
 		op_place(op);
@@ -549,7 +556,9 @@ static void op_again(struct task *t)
 	struct zio_wop *op = op_of(t);
 
 	op->moved = false;
-	if (op->npieces > 0)
+	if (!op->computed)
+		op_run(op, op_compute);
+	else if (op->npieces > 0)
 		op_issue(op);
 	else if (op->placed)
 		op_placed(op, 0);

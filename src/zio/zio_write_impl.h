@@ -47,6 +47,7 @@ struct zio_wop {
 	uint32_t psize;
 	enum zio_class class;
 	unsigned ndvas;
+	bool ready, computed; /* w->ready was called; data and properties are made */
 	bool placed;
 	bool moved; /* was placed a second time after a failure */
 	struct zio_place place;

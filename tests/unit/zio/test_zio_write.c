@@ -440,8 +440,10 @@ static void log_blocks_are_written_where_they_were_allocated(void **state)
 	bp.w[15]++; /* not this block of the chain */
 	assert_int_equal(tp_read(tp, &bp, ZIO_RAW, &got), -ECKSUM);
 
+	w.lsize = 12288 + 512; /* more than the buffer holds */
+	assert_int_equal(zio_write_wait(&tp->zp, &w), -EINVAL);
+	w.lsize = 12288;
 	w.bp.w[0] += UINT64_C(1) << 40; /* no such device */
-	w.lsize = 12288 + 512;
 	assert_int_equal(zio_write_wait(&tp->zp, &w), -EINVAL);
 	assert_int_equal(zio_free(&tp->zp, &kept, TXG), 0);
 	assert_int_equal(tp_in_use(tp), 0);
