@@ -381,6 +381,127 @@ static void an_absent_log_device_is_in_no_flush_s_way(void **state)
 	fixture_destroy(f);
 }
 
+/* --- all at once --- */
+
+#define STORM_WRITES 3000
+#define STORM_DEPTH  24
+#define STORM_BLOCK  8192u
+
+struct storm {
+	struct fixture *f;
+	atomic_uint next, left;
+	bool ok[STORM_WRITES];
+	struct buf *buf;
+	struct waiter over;
+	struct storm_io {
+		struct vdev_io io;
+		struct task task;
+		struct storm *s;
+		unsigned n;
+	} io[STORM_DEPTH];
+};
+
+static uint64_t storm_txg(unsigned n)
+{
+	return 100 + n / 50;
+}
+
+static void storm_next(struct task *t)
+{
+	struct storm_io *si = container_of(t, struct storm_io, task);
+	struct storm *s = si->s;
+
+	si->n = atomic_fetch_add(&s->next, 1);
+	if (si->n >= STORM_WRITES) {
+		if (atomic_fetch_sub(&s->left, 1) == 1)
+			waiter_done(&s->over, 0);
+		return;
+	}
+	si->io.offset = (uint64_t)si->n * STORM_BLOCK;
+	si->io.txg = storm_txg(si->n);
+	vdev_write(s->f->top, &si->io);
+}
+
+static void storm_done(struct vdev_io *io, int err)
+{
+	struct storm_io *si = container_of(io, struct storm_io, io);
+
+	si->s->ok[si->n] = err == 0;
+	taskq_dispatch(cpu_taskq(), &si->task);
+}
+
+static void storm_start(struct storm *s)
+{
+	s->buf = buf_alloc(STORM_BLOCK);
+	memcpy(s->buf->data, s->f->want, STORM_BLOCK);
+	atomic_init(&s->left, STORM_DEPTH);
+	waiter_init(&s->over);
+	for (unsigned i = 0; i < STORM_DEPTH; i++) {
+		s->io[i] = (struct storm_io){.s = s, .task.run = storm_next};
+		s->io[i].io = (struct vdev_io){
+		    .size = STORM_BLOCK, .data = s->buf->data, .class = VDEV_ASYNC_WRITE, .done = storm_done};
+		taskq_dispatch(cpu_taskq(), &s->io[i].task);
+	}
+}
+
+/* One thing after another that happens to a device. */
+static void storm_trouble(struct fixture *f, unsigned step)
+{
+	struct vdev *leaf = leaf_of(f, step / 6 % 2);
+	unsigned i = step / 6 % 2;
+
+	switch (step % 6) {
+	case 0: /* a bad spell */
+		fail_writes(f, i, -EIO, 3, false);
+		break;
+	case 1: /* gone */
+		fail_writes(f, i, -ENXIO, FOREVER, true);
+		break;
+	case 2: /* back */
+		fail_writes(f, i, 0, 0, true);
+		vdev_reopen(f->root, fixture_open_leaf, f);
+		break;
+	case 3:
+		assert_int_equal(vdev_leaf_close(leaf, VDEV_STATE_REMOVED, VDEV_AUX_NONE), 0);
+		break;
+	case 4:
+		vdev_reopen(leaf, fixture_open_leaf, f);
+		break;
+	default:
+		vdev_flush_wait(f->root);
+	}
+}
+
+/* Whatever happens to the devices, each has what was written or knows that it lacks it. */
+static void writes_go_on_while_devices_come_and_go(void **state)
+{
+	struct storm *s = xcalloc(1, sizeof(*s));
+	unsigned failed = 0;
+
+	s->f = mirror(2);
+	fixture_open(s->f);
+	storm_start(s);
+	for (unsigned step = 0; atomic_load(&s->next) < STORM_WRITES; step++)
+		storm_trouble(s->f, step);
+	waiter_wait(&s->over);
+	vdev_probe_join(leaf_of(s->f, 0));
+	vdev_probe_join(leaf_of(s->f, 1));
+	for (unsigned n = 0; n < STORM_WRITES; n++) {
+		uint64_t txg = storm_txg(n), at = (uint64_t)n * STORM_BLOCK;
+
+		failed += !s->ok[n];
+		if (!s->ok[n])
+			continue;
+		for (unsigned i = 0; i < 2; i++)
+			assert_true(vdev_dtl_has(leaf_of(s->f, i), txg) || leaf_has(s->f, i, at, STORM_BLOCK));
+		assert_true(leaf_has(s->f, 0, at, STORM_BLOCK) || leaf_has(s->f, 1, at, STORM_BLOCK));
+	}
+	assert_true(failed < STORM_WRITES);
+	buf_release(s->buf);
+	fixture_destroy(s->f);
+	free(s);
+}
+
 /* --- trim, growth, refusals --- */
 
 static void trim_gives_the_range_back_on_every_side(void **state)
@@ -522,6 +643,7 @@ int main(void)
 	    cmocka_unit_test(a_flush_fails_when_the_only_copy_was_not_flushed),
 	    cmocka_unit_test(a_failed_flush_of_a_lone_device_is_repeated),
 	    cmocka_unit_test(an_absent_log_device_is_in_no_flush_s_way),
+	    cmocka_unit_test(writes_go_on_while_devices_come_and_go),
 	    cmocka_unit_test(trim_gives_the_range_back_on_every_side),
 	    cmocka_unit_test(a_grown_device_is_seen_and_used_when_asked),
 	    cmocka_unit_test(trees_that_others_are_changing_are_refused),

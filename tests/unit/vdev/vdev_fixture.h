@@ -34,8 +34,8 @@ struct fixture_leaf {
 	pthread_mutex_t *gate;       /* no read completes while somebody holds it */
 	uint64_t fail_from, fail_to; /* device bytes that cannot be read */
 	/* Writes to these device bytes fail with this so many times; likewise flushes. */
-	uint64_t bad_from, bad_to;
-	int write_err, flush_err;
+	_Atomic uint64_t bad_from, bad_to;
+	atomic_int write_err, flush_err;
 	atomic_uint write_failures;
 };
 
@@ -53,10 +53,11 @@ static inline int leaf_before(void *arg, const struct disk_req *r)
 	if (r->op == DISK_WRITE) {
 		atomic_fetch_add(&l->writes, 1);
 		bool bad = r->offset < l->bad_to && r->offset + r->length > l->bad_from;
-		if (!bad || atomic_load(&l->write_failures) == 0)
-			return 0;
-		atomic_fetch_sub(&l->write_failures, 1);
-		return l->write_err;
+		unsigned left = atomic_load(&l->write_failures);
+		while (bad && left > 0)
+			if (atomic_compare_exchange_weak(&l->write_failures, &left, left - 1))
+				return l->write_err;
+		return 0;
 	}
 	if (r->op != DISK_READ) {
 		atomic_fetch_add(r->op == DISK_FLUSH ? &l->flushes : &l->discards, 1);
