@@ -22,7 +22,7 @@ struct iorow {
 	char *name;
 	unsigned depth;
 	bool heading, space, pool;
-	uint64_t guid, alloc, free, ops, bytes;
+	uint64_t guid, alloc, free, ops[2], bytes[2]; /* reads, writes */
 };
 
 struct iorows {
@@ -72,6 +72,14 @@ static bool is_wanted(const struct iostat_options *o, const struct nvlist *row, 
 	return false;
 }
 
+static void requests_add(struct iorow *io, const struct nvlist *row)
+{
+	io->ops[0] += nvlist_u64_or(row, "read_ops", 0);
+	io->ops[1] += nvlist_u64_or(row, "write_ops", 0);
+	io->bytes[0] += nvlist_u64_or(row, "read_bytes", 0);
+	io->bytes[1] += nvlist_u64_or(row, "write_bytes", 0);
+}
+
 static void vdevs_collect(const struct iostat_options *o, struct iorows *r, const struct nvlist *vdevs, unsigned depth)
 {
 	for (const struct nvpair *p = nvlist_first(vdevs); p; p = nvlist_next(vdevs, p)) {
@@ -86,8 +94,7 @@ static void vdevs_collect(const struct iostat_options *o, struct iorows *r, cons
 			io->space = nvlist_exists(row, "alloc_space");
 			io->alloc = nvlist_u64_or(row, "alloc_space", 0);
 			io->free = nvlist_u64_or(row, "total_space", 0) - io->alloc;
-			io->ops = nvlist_u64_or(row, "read_ops", 0);
-			io->bytes = nvlist_u64_or(row, "read_bytes", 0);
+			requests_add(io, row);
 		}
 		if (nvlist_list(row, "vdevs", &children) == 0)
 			vdevs_collect(o, r, children, depth + 1);
@@ -105,10 +112,8 @@ static void pool_sum(const struct nvlist *pool, struct iorow *io)
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		nvlist_list(pool, lists[i], &tops[i + 1]);
 	for (size_t i = 0; i < ARRAY_LEN(tops); i++) {
-		for (const struct nvpair *p = tops[i] ? nvlist_first(tops[i]) : NULL; p; p = nvlist_next(tops[i], p)) {
-			io->ops += nvlist_u64_or(nvpair_list(p, 0), "read_ops", 0);
-			io->bytes += nvlist_u64_or(nvpair_list(p, 0), "read_bytes", 0);
-		}
+		for (const struct nvpair *p = tops[i] ? nvlist_first(tops[i]) : NULL; p; p = nvlist_next(tops[i], p))
+			requests_add(io, nvpair_list(p, 0));
 	}
 }
 
@@ -209,11 +214,14 @@ static const struct iorow *row_before(const struct iorows *before, const struct 
 	return NULL;
 }
 
+static void rate_print(const struct iostat_options *o, uint64_t now, uint64_t before, double seconds)
+{
+	cell_print(o, (uint64_t)((double)(now - before) / seconds));
+}
+
 static void row_print(const struct iostat_options *o, const struct iorow *row, const struct iorow *before,
 		      double seconds, size_t width)
 {
-	uint64_t ops = row->ops - (before ? before->ops : 0), bytes = row->bytes - (before ? before->bytes : 0);
-
 	if (o->scripted)
 		printf("%s", row->name);
 	else
@@ -227,12 +235,10 @@ static void row_print(const struct iostat_options *o, const struct iorow *row, c
 		dash_print(o);
 		dash_print(o);
 	}
-	if (!row->heading) {
-		cell_print(o, (uint64_t)((double)ops / seconds));
-		cell_print(o, 0);
-		cell_print(o, (uint64_t)((double)bytes / seconds));
-		cell_print(o, 0);
-	}
+	for (unsigned i = 0; i < 2 && !row->heading; i++)
+		rate_print(o, row->ops[i], before ? before->ops[i] : 0, seconds);
+	for (unsigned i = 0; i < 2 && !row->heading; i++)
+		rate_print(o, row->bytes[i], before ? before->bytes[i] : 0, seconds);
 	putchar('\n');
 }
 

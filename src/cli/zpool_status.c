@@ -383,7 +383,8 @@ static void number_json(const struct status_options *o, struct cli_json *out, co
 /* What other commands show, and what the text form's flags do not ask for. */
 static bool is_hidden(const struct status_options *o, const char *name)
 {
-	static const char *const never[] = {"reason", "errors", "fragmentation", "read_ops", "read_bytes"};
+	static const char *const never[] = {"reason",     "errors",    "fragmentation", "read_ops",
+					    "read_bytes", "write_ops", "write_bytes"};
 
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
 		if (strcmp(never[i], name) == 0)

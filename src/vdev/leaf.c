@@ -225,6 +225,16 @@ static void leaf_write_done(struct vdev *vd, struct vdev_io *io, int err)
 	io->done(io, err == -ENXIO ? -ENXIO : -EIO);
 }
 
+/* A device that does not know the command keeps the bytes, which nobody needs. */
+static void leaf_trim_done(struct vdev *vd, struct vdev_io *io, int err)
+{
+	if (err == -EOPNOTSUPP)
+		err = 0;
+	if (err)
+		counter_add(&vd->stats.trim_errors, 1);
+	io->done(io, err);
+}
+
 void vdev_leaf_io_done(struct vdev_io *io, int err)
 {
 	struct vdev *vd = io->vd;
@@ -235,8 +245,8 @@ void vdev_leaf_io_done(struct vdev_io *io, int err)
 		leaf_read_done(vd, io, err);
 	else if (io->op == VDEV_OP_WRITE)
 		leaf_write_done(vd, io, err);
-	else /* a device that does not know the command keeps the bytes, which nobody needs */
-		io->done(io, err == -EOPNOTSUPP ? 0 : err);
+	else
+		leaf_trim_done(vd, io, err);
 }
 
 const struct vdev_ops vdev_disk_ops = {

@@ -300,10 +300,11 @@ static void account_start(struct vdev_queue *q, unsigned class, const struct dis
 	struct vdev_stats *s = &q->vd->stats;
 	struct queue_class *c = &q->class[class];
 
-	if (r->op == DISK_READ || r->op == DISK_WRITE) {
-		counter_add(r->op == DISK_READ ? &s->read_ops : &s->write_ops, 1);
-		counter_add(r->op == DISK_READ ? &s->read_bytes : &s->write_bytes, r->length);
-	}
+	counter_add(r->op == DISK_READ ? &s->read_ops : r->op == DISK_WRITE ? &s->write_ops : &s->trim_ops, 1);
+	counter_add(r->op == DISK_READ    ? &s->read_bytes
+		    : r->op == DISK_WRITE ? &s->write_bytes
+					  : &s->trim_bytes,
+		    r->length);
 	q->active++;
 	c->active++;
 	c->elevator = r->offset + r->length;

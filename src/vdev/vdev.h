@@ -78,8 +78,8 @@ enum vdev_aux { /* numbers of the format chapter 06, 1.8; why a vdev is in its s
 };
 
 struct vdev_stats {
-	struct counter read_ops, read_bytes, write_ops, write_bytes, slow_ios;
-	struct counter read_errors, write_errors, checksum_errors;
+	struct counter read_ops, read_bytes, write_ops, write_bytes, trim_ops, trim_bytes, slow_ios;
+	struct counter read_errors, write_errors, checksum_errors, trim_errors;
 };
 
 struct vdev;

@@ -514,6 +514,8 @@ static void trim_gives_the_range_back_on_every_side(void **state)
 	assert_int_equal(fixture_trim(f->top, 0x11000, 0x1000), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(f->leaf[i].discards, 1);
+		assert_int_equal(counter_read(&leaf_of(f, i)->stats.trim_bytes), 0x1000);
+		assert_int_equal(counter_read(&leaf_of(f, i)->stats.trim_ops), 1);
 		sparse_read(f->leaf[i].bytes, VDEV_LABEL_START_SIZE + 0x11000, got, sizeof(got));
 		assert_memory_equal(got, zero, sizeof(got));
 		assert_true(leaf_has(f, i, 0x10000, 0x1000));
