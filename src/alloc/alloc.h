@@ -73,7 +73,7 @@ void alloc_space(struct alloc *a, enum zio_class class, struct alloc_space *out)
 void alloc_top_space(struct alloc *a, const struct vdev *top, struct alloc_space *out);
 uint64_t alloc_dspace(struct alloc *a, uint64_t *used); /* deflated: all of the normal and special classes; in use */
 
-/* Bytes that a class can hand out now, and its size: for who chooses classes by how full they are. */
+/* Bytes that a class can hand out now, and its size. */
 uint64_t alloc_class_left(struct alloc *a, enum zio_class class, uint64_t *size);
 
 /* Checkpoint (06, 4.9): from now on (syncing context, before anything of the group is freed) frees of blocks born up to

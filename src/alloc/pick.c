@@ -15,6 +15,8 @@ TUNABLE(tunable_force_ganging, "metaslab_force_ganging", "bytes", (16 << 20) + 1
 TUNABLE(tunable_force_ganging_pct, "metaslab_force_ganging_pct", "%", 3, 0, 100, "how many of them");
 TUNABLE(tunable_find_max_tries, "zfs_metaslab_find_max_tries", "", 100, 1, UINT32_MAX,
 	"how many metaslabs of a device are tried for one block");
+TUNABLE(tunable_special_reserve_pct, "zfs_special_class_metadata_reserve_pct", "%", 25, 0, 100,
+	"of the special class, small blocks of data leave this to metadata");
 
 struct pick {
 	struct alloc *a;
@@ -277,8 +279,18 @@ static const uint8_t class_order[][4] = {
     [ZIO_CLASS_DEDUP] = {ZIO_CLASS_DEDUP, ZIO_CLASS_SPECIAL, ZIO_CLASS_NORMAL, NO_CLASS},
 };
 
+/* Small blocks of data leave a part of the special class to metadata (3.3). */
+static bool special_is_reserved(struct alloc *a)
+{
+	uint64_t size, left = alloc_class_left(a, ZIO_CLASS_SPECIAL, &size);
+
+	return left <= size / 100 * tunable_get(&tunable_special_reserve_pct);
+}
+
 static int classes_place(struct pick *p, enum zio_class class)
 {
+	if (p->flags & ZIO_ALLOC_SMALL && special_is_reserved(p->a))
+		class = ZIO_CLASS_NORMAL;
 	const uint8_t *order = class_order[p->flags & ZIO_ALLOC_ZIL ? ZIO_CLASS_LOG : class];
 	int err = -ENOSPC;
 

@@ -53,6 +53,7 @@ enum zio_class { ZIO_CLASS_NORMAL, ZIO_CLASS_LOG, ZIO_CLASS_SPECIAL, ZIO_CLASS_D
 #define ZIO_ALLOC_ZIL         4u  /* classes in the order of 06, section 9; try hard; not throttled */
 #define ZIO_ALLOC_FASTWRITE   8u  /* spread over devices rather than fill one */
 #define ZIO_ALLOC_NOWAIT      16u /* on a cpu worker: -EAGAIN instead of waiting for a metaslab */
+#define ZIO_ALLOC_SMALL       32u /* data in the special class for its size: only while that has room to spare */
 struct zio_alloc_ops {
 	/* Space for ndvas copies of psize bytes, in distinct extents, on as many top-levels as can be; into dva[]
 	 * (asize and offset in bytes). All or nothing. -ENOSPC. `near` may be NULL: put them close to it. Never blocks

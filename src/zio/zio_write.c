@@ -289,6 +289,7 @@ static int place_whole(struct zio_wop *op, unsigned flags, struct zio_place *pla
 	int err;
 
 	flags |= op->w->policy.fast_write ? ZIO_ALLOC_FASTWRITE : 0;
+	flags |= op->class != op->w->policy.class ? ZIO_ALLOC_SMALL : 0;
 	*place = (struct zio_place){.ours = true};
 	err = zp->alloc->alloc(zp->alloc_arg, op->class, op->psize, op->ndvas, op->w->txg, flags, NULL, place->dva);
 	for (unsigned i = 0; i < op->ndvas && !err; i++)

@@ -250,6 +250,24 @@ static void classes_have_their_devices_and_fall_back(void **state)
 	fix_close(&f);
 }
 
+static void small_data_leaves_room_for_metadata(void **state)
+{
+	struct fix f;
+	struct dva d[BP_DVAS];
+	uint64_t taken = 0;
+
+	fix_open_sized(&f, SMALL, 24);
+	f.tp->root->child[0]->alloc_bias = "special";
+	fix_start(&f, 2);
+	while (take(&f, ZIO_CLASS_SPECIAL, 1 << 20, 1, ZIO_ALLOC_SMALL, d) == 0 && d[0].vdev == 0)
+		taken++;
+	assert_int_equal(d[0].vdev, 1);
+	assert_in_range(taken, 47, 49);
+	assert_int_equal(take(&f, ZIO_CLASS_SPECIAL, 1 << 20, 1, 0, d), 0);
+	assert_int_equal(d[0].vdev, 0);
+	fix_close(&f);
+}
+
 static void large_devices_set_a_metaslab_apart_for_logs(void **state)
 {
 	struct fix f;
@@ -529,6 +547,7 @@ int main(void)
 	    cmocka_unit_test(fast_writes_go_round_the_devices),
 	    cmocka_unit_test(a_block_may_be_put_near_another),
 	    cmocka_unit_test(classes_have_their_devices_and_fall_back),
+	    cmocka_unit_test(small_data_leaves_room_for_metadata),
 	    cmocka_unit_test(large_devices_set_a_metaslab_apart_for_logs),
 	    cmocka_unit_test(devices_that_take_nothing_are_passed_over),
 	    cmocka_unit_test(a_device_that_leaves_takes_no_more),
