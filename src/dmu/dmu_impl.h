@@ -46,6 +46,10 @@ static inline uint64_t dnode_maxblkid(const struct dnode *dn)
 {
 	return __atomic_load_n(&dn->maxblkid, __ATOMIC_RELAXED);
 }
+static inline uint8_t dnode_type(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->type, __ATOMIC_RELAXED);
+}
 static inline uint32_t dnode_blocksize(const struct dnode *dn)
 {
 	return __atomic_load_n(&dn->datablksz, __ATOMIC_RELAXED);

@@ -176,7 +176,7 @@ static struct stream *stream_new(struct prefetch_state *ps, uint64_t start, uint
 
 static void stream_ramp(struct dnode *dn, struct stream *s, uint64_t bytes)
 {
-	uint64_t room = MAX(arc_max(dn->os->dp->arc) / 8, dn->datablksz);
+	uint64_t room = MAX(arc_max(dn->os->dp->arc) / 8, dnode_blocksize(dn));
 	uint64_t most = MIN(MAX(STREAM_MAX, STREAM_RUNS_MIN * bytes), room);
 
 	s->distance = MIN(MAX(s->distance * 2, MAX(2 * bytes, STREAM_FIRST)), most);
@@ -190,8 +190,8 @@ static bool worth_it(uint64_t missing, uint64_t distance, bool at_end)
 
 static void plan_forward(struct dnode *dn, struct stream *s, struct prefetch_plan *plan)
 {
-	uint64_t distance = MAX(s->distance / dn->datablksz, 1), target = s->end + distance;
-	uint64_t stop = dn->maxblkid + 1;
+	uint64_t distance = MAX(s->distance / dnode_blocksize(dn), 1), target = s->end + distance;
+	uint64_t stop = dnode_maxblkid(dn) + 1;
 
 	s->head = MAX(s->head, s->end);
 	target = MIN(target, stop);
@@ -206,7 +206,7 @@ static void plan_forward(struct dnode *dn, struct stream *s, struct prefetch_pla
 
 static void plan_backward(struct dnode *dn, struct stream *s, struct prefetch_plan *plan)
 {
-	uint64_t distance = MAX(s->distance / dn->datablksz, 1);
+	uint64_t distance = MAX(s->distance / dnode_blocksize(dn), 1);
 	uint64_t target = s->start - MIN(s->start, distance);
 
 	s->head = MIN(s->head, s->start);
@@ -223,14 +223,14 @@ static void plan_backward(struct dnode *dn, struct stream *s, struct prefetch_pl
 static void plan_strided(struct dnode *dn, struct stream *s, struct prefetch_plan *plan)
 {
 	uint64_t run = s->end - s->start, step = (uint64_t)llabs(s->stride);
-	uint64_t runs = MIN(MAX(s->distance / (run * dn->datablksz), 1), STRIDE_RUNS), ahead, room;
+	uint64_t runs = MIN(MAX(s->distance / (run * dnode_blocksize(dn)), 1), STRIDE_RUNS), ahead, room;
 	bool up = s->stride > 0;
 
 	if (up ? s->head <= s->start : s->head >= s->start)
 		s->head = s->start + (uint64_t)s->stride;
 	ahead = (up ? s->head - s->start : s->start - s->head) / step - 1;
 	if (up)
-		room = s->head <= dn->maxblkid ? (dn->maxblkid - s->head) / step + 1 : 0;
+		room = s->head <= dnode_maxblkid(dn) ? (dnode_maxblkid(dn) - s->head) / step + 1 : 0;
 	else
 		room = s->head <= s->start ? s->head / step + 1 : 0;
 	if (ahead >= runs || room == 0 || !worth_it(runs - ahead, runs, false))
@@ -244,7 +244,7 @@ static void plan_strided(struct dnode *dn, struct stream *s, struct prefetch_pla
 
 static void stream_plan(struct dnode *dn, struct stream *s, struct prefetch_plan *plan)
 {
-	stream_ramp(dn, s, (s->end - s->start) * dn->datablksz);
+	stream_ramp(dn, s, (s->end - s->start) * dnode_blocksize(dn));
 	if (s->kind == STREAM_FORWARD)
 		plan_forward(dn, s, plan);
 	else if (s->kind == STREAM_BACKWARD)
@@ -258,9 +258,9 @@ static bool dnode_is_prefetchable(const struct dnode *dn)
 {
 	const struct objset *os = dn->os;
 
-	if (dn->maxblkid == 0)
+	if (dnode_maxblkid(dn) == 0)
 		return false;
-	return dmu_type_is_metadata(dn->type) ? os->cache_metadata : os->cache_data;
+	return dmu_type_is_metadata(dnode_type(dn)) ? os->cache_metadata : os->cache_data;
 }
 
 void dmu_prefetch_plan(struct dnode *dn, uint64_t blkid, uint64_t nblocks, struct prefetch_plan *plan)
@@ -277,9 +277,9 @@ void dmu_prefetch_plan(struct dnode *dn, uint64_t blkid, uint64_t nblocks, struc
 	SCOPED_LOCK(&ps->lock);
 	s = stream_match(ps, blkid, blkid + nblocks, &advanced);
 	if (!s) {
-		s = stream_new(ps, blkid, blkid + nblocks, STRIDE_MAX / dn->datablksz);
+		s = stream_new(ps, blkid, blkid + nblocks, STRIDE_MAX / dnode_blocksize(dn));
 		/* Who reads the start of a file mostly reads on. */
-		advanced = blkid == 0 && dn->type == DMU_OT_PLAIN;
+		advanced = blkid == 0 && dnode_type(dn) == DMU_OT_PLAIN;
 		s->kind = advanced ? STREAM_FORWARD : STREAM_NEW;
 	}
 	s->used = ++ps->clock;

@@ -319,7 +319,7 @@ static void tree_store(struct sync_dnode *sd)
 	memcpy(dn->blkptr, sd->root, sizeof(dn->blkptr));
 	dn->spill = sd->new_spill;
 	dn->used = sd->used;
-	dn->tree_maxblkid = s->maxblkid;
+	__atomic_store_n(&dn->tree_maxblkid, s->maxblkid, __ATOMIC_RELAXED);
 	dn->flags = (sd->is_new_tree ? FLAG_BYTES : dn->flags) | counted;
 	dn->tree_seq++;
 	pthread_mutex_unlock(&dn->lock);
