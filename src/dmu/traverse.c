@@ -1,5 +1,5 @@
 /*
- * Traversal: one thread walks in pre-order and calls back; asynchronous reads run ahead of it. For every block that it
+ * Traversal: one thread walks and calls back; asynchronous reads run ahead of it. For every block that it
  * looks into, the next children are asked for, and when such a child arrives its own first children are too (a dnode
  * block: the indirect blocks of its dnodes), so that the walker rarely waits at the borders between subtrees.
  */
@@ -161,12 +161,54 @@ static struct zbookmark place_bookmark(const struct trav *tr, const struct place
 	return (struct zbookmark){tr->os->id, p->dn->object, p->level, p->blkid};
 }
 
-static void trav_error(struct trav *tr, const struct place *p, int err)
+/* 0: told, go on. */
+static int trav_error(struct trav *tr, const struct place *p, int err)
 {
 	struct zbookmark zb = place_bookmark(tr, p);
 
 	if (tr->t->error)
 		tr->t->error(tr->t, &p->bp, &zb, err);
+	return tr->t->post ? err : 0;
+}
+
+/* --- resuming in post-order --- */
+
+/* Where a block comes in the order: behind the last block of the last object below it. Blocks of the meta-dnode come
+ * behind all blocks of their objects. */
+struct position {
+	uint64_t object, blkid;
+};
+
+static uint64_t last_below(uint64_t blkid, unsigned shift)
+{
+	if (blkid == DMU_BLKID_SPILL)
+		return blkid;
+	return shift >= 64 || blkid >= UINT64_MAX >> shift ? UINT64_MAX : ((blkid + 1) << shift) - 1;
+}
+
+static struct position position_of(const struct trav *tr, const struct dnode *dn, uint64_t level, uint64_t blkid)
+{
+	uint64_t last = last_below(blkid, (unsigned)level * dnode_epb_shift(dn)), per;
+
+	if (dn != tr->os->meta)
+		return (struct position){dn->object, last};
+	per = tr->os->meta->datablksz >> DNODE_SHIFT;
+	return (struct position){last >= UINT64_MAX / per - 1 ? DMU_OBJECT_END : (last + 1) * per - 1, UINT64_MAX};
+}
+
+static bool resume_passes(const struct trav *tr, const struct place *p)
+{
+	const struct zbookmark *zb = tr->t->resume;
+	struct position at, from;
+
+	if (!zb)
+		return false;
+	at = position_of(tr, p->dn, p->level, p->blkid);
+	from = zb->object == 0 ? position_of(tr, tr->os->meta, (uint64_t)MAX(zb->level, 0), zb->blkid)
+			       : (struct position){zb->object, zb->blkid};
+	if (zb->object != 0 && zb->object == p->dn->object && zb->level > 0)
+		from = position_of(tr, p->dn, (uint64_t)zb->level, zb->blkid);
+	return at.object != from.object ? at.object < from.object : at.blkid < from.blkid;
 }
 
 static bool place_is_meta(const struct trav *tr, const struct place *p)
@@ -205,10 +247,8 @@ static int trav_indirect(struct trav *tr, const struct place *p, const struct bu
 	unsigned shift = dnode_epb_shift(p->dn), next = 0;
 	int err = 0;
 
-	if (buf->size != UINT64_C(1) << p->dn->indblkshift) {
-		trav_error(tr, p, -EINVAL);
-		return 0;
-	}
+	if (buf->size != UINT64_C(1) << p->dn->indblkshift)
+		return trav_error(tr, p, -EINVAL);
 	for (unsigned i = 0; !err && i < 1u << shift; i++) {
 		struct place child = {p->dn, p->level - 1, (p->blkid << shift) + i};
 
@@ -232,8 +272,7 @@ static int trav_dnode_block(struct trav *tr, const struct place *p, const struct
 		err = dnode_decode_os(tr->os, first + (unsigned)slot, buf->data + at, buf->size - at,
 				      bp_is_swapped(&p->bp), &dn);
 		if (err) {
-			trav_error(tr, p, err);
-			err = 0;
+			err = trav_error(tr, p, err);
 			continue;
 		}
 		err = trav_dnode(tr, dn);
@@ -242,29 +281,50 @@ static int trav_dnode_block(struct trav *tr, const struct place *p, const struct
 	return err;
 }
 
-/* Visit a block, then what is below. */
-static int trav_block(struct trav *tr, const struct place *p)
+static int visit_below(struct trav *tr, const struct place *p)
 {
 	struct objset *os = tr->os;
 	struct zbookmark zb = place_bookmark(tr, p);
-	bool meta = place_is_meta(tr, p);
 	autobuf struct buf *buf = NULL;
-	int err;
+	int err = bp_level(&p->bp) != p->level ? -EINVAL : 0;
 
-	if (bp_is_hole(&p->bp) ? !tr->t->holes || (tr->min_txg && bp_birth(&p->bp) <= tr->min_txg)
-			       : bp_birth(&p->bp) <= tr->min_txg)
-		return 0;
-	err = tr->t->visit(tr->t, &p->bp, &zb, meta ? NULL : p->dn);
-	if (err || bp_is_hole(&p->bp) || (p->level == 0 && !meta))
-		return err == TRAVERSE_SKIP ? 0 : err;
-	err = bp_level(&p->bp) != p->level ? -EINVAL : 0;
 	if (!err)
 		err = arc_read_wait(os->dp->arc, os->dp->zp, &p->bp, &zb, os->key, dmu_arc_flags(p->dn, &p->bp), &buf);
-	if (err) {
-		trav_error(tr, p, err);
-		return 0;
-	}
+	if (err)
+		return trav_error(tr, p, err);
 	return p->level > 0 ? trav_indirect(tr, p, buf) : trav_dnode_block(tr, p, buf);
+}
+
+/* When its space was allocated, which is what is asked before freeing; or when its contents came to be (02, 1.2). */
+static uint64_t birth_of(const struct trav *tr, const struct bp *bp)
+{
+	bool rewritten = bits64(bp->w[7], 63, 1);
+
+	return tr->t->post && rewritten && !bp_is_embedded(bp) ? bp_physical_birth(bp) : bp_birth(bp);
+}
+
+/* Visit a block, then what is below; or after it. */
+static int trav_block(struct trav *tr, const struct place *p)
+{
+	const struct traverse *t = tr->t;
+	struct zbookmark zb = place_bookmark(tr, p);
+	bool meta = place_is_meta(tr, p), leaf = bp_is_hole(&p->bp) || (p->level == 0 && !meta);
+	int err = 0;
+
+	if (bp_is_hole(&p->bp) ? !t->holes || t->post || (tr->min_txg && bp_birth(&p->bp) <= tr->min_txg)
+			       : birth_of(tr, &p->bp) <= tr->min_txg)
+		return 0;
+	if (t->post && resume_passes(tr, p))
+		return 0;
+	if (t->post) {
+		if (!leaf)
+			err = visit_below(tr, p);
+		return err ? err : t->visit(tr->t, &p->bp, &zb, meta ? NULL : p->dn);
+	}
+	err = t->visit(tr->t, &p->bp, &zb, meta ? NULL : p->dn);
+	if (err || leaf)
+		return err == TRAVERSE_SKIP ? 0 : err;
+	return visit_below(tr, p);
 }
 
 static int trav_dnode(struct trav *tr, struct dnode *dn)
@@ -297,16 +357,19 @@ static int trav_objset(struct trav *tr)
 	struct objset *os = tr->os;
 	struct dnode *dn[] = {os->meta, os->projectused, os->groupused, os->userused};
 	struct zbookmark zb = {os->id, 0, -1, 0};
-	int err;
+	int err = 0;
 
 	if (bp_birth(&os->rootbp) <= tr->min_txg)
 		return 0;
-	err = tr->t->visit(tr->t, &os->rootbp, &zb, NULL);
+	if (!tr->t->post)
+		err = tr->t->visit(tr->t, &os->rootbp, &zb, NULL);
 	if (err)
 		return err == TRAVERSE_SKIP ? 0 : err;
 	for (unsigned i = 0; !err && i < ARRAY_LEN(dn); i++)
 		if (dn[i])
 			err = trav_dnode(tr, dn[i]);
+	if (!err && tr->t->post)
+		err = tr->t->visit(tr->t, &os->rootbp, &zb, NULL);
 	return err;
 }
 

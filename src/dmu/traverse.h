@@ -1,6 +1,6 @@
 /*
- * dmu/traverse.h: visiting every block pointer of an object set, in pre-order, with read-ahead. Used by zdb -b/-c,
- * diff, and later by send and scrub.
+ * dmu/traverse.h: visiting every block pointer of an object set, with read-ahead: in pre-order (zdb -b/-c, diff, and
+ * later send and scrub), or in post-order, which may stop and be resumed (freeing what was destroyed).
  */
 #ifndef DMU_TRAVERSE_H
 #define DMU_TRAVERSE_H
@@ -13,7 +13,12 @@
 #define TRAVERSE_SKIP 1
 struct traverse {
 	uint64_t min_txg; /* only blocks born after it */
-	bool holes;       /* visit holes too */
+	bool holes;       /* visit holes too; pre-order only */
+	/* A block comes after all that is below it. TRAVERSE_SKIP means nothing then; what cannot be read is told
+	 * through `error` and ends the traversal. Births are those of the allocation (02, 1.2). */
+	bool post;
+	/* Post-order from the start, or from this block on, at which an earlier traversal stopped (03, 4.12). */
+	const struct zbookmark *resume;
 	int (*visit)(struct traverse *t, const struct bp *bp, const struct zbookmark *zb, const struct dnode *dn);
 	void (*error)(struct traverse *t, const struct bp *bp, const struct zbookmark *zb, int err); /* may be NULL */
 	void *arg;

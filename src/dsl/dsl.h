@@ -40,6 +40,9 @@ struct dsl_pool {
 	const char *altroot; /* before every mount point; owned by spa */
 	bool (*is_mounted)(void *arg, uint64_t dataset_object);
 	void *is_mounted_arg;
+	/* Whose an object is in file systems that are written (objset_ops.owner); NULL: nothing is counted. */
+	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
+		     uint64_t *gid, uint64_t *project);
 	struct dsl_cache *cache;
 	struct dsl_write *write; /* dsl's own: tasks, dirty sets, what spa handed down; NULL: opened read-only */
 };
@@ -77,8 +80,9 @@ struct dsl_dir *dsl_dir_ref(struct dsl_dir *d);
 struct dsl_dataset {
 	struct dsl_pool *pool;
 	struct dsl_dir *dir;
-	uint64_t object, prev_snap, prev_snap_txg, next_snap, snap_names, num_children, creation_time, creation_txg,
-	    deadlist, used, compressed, uncompressed, unique, fsid_guid, guid, flags, next_clones, props, userrefs;
+	uint64_t object, dir_object, prev_snap, prev_snap_txg, next_snap, snap_names, num_children, creation_time,
+	    creation_txg, deadlist, used, compressed, uncompressed, unique, fsid_guid, guid, flags, next_clones, props,
+	    userrefs;
 	struct bp bp;
 	bool is_snapshot;
 	struct dnode *dnode;

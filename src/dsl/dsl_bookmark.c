@@ -3,7 +3,7 @@
  */
 #include "base/str.h"
 #include "base/log.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 #define BOOKMARK_WORDS_V1   3
 #define BOOKMARK_WORDS_V2   12
@@ -76,17 +76,24 @@ static int bookmarks_collect(struct dsl_dataset *head, uint64_t object, struct d
 	return 0;
 }
 
+static int bookmarks_list(struct dsl_dataset *head, struct dsl_bookmark **list, size_t *n)
+{
+	DSL_SHARED(head->pool);
+	uint64_t object;
+	int err = dsl_dataset_ext_u64(head, "com.delphix:bookmarks", &object);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	return bookmarks_collect(head, object, list, n);
+}
+
+/* The callback runs without the configuration lock. */
 int dsl_each_bookmark(struct dsl_dataset *head, int (*fn)(void *arg, const struct dsl_bookmark *b), void *arg)
 {
 	autofree struct dsl_bookmark *list = NULL;
-	uint64_t object;
 	size_t n = 0;
-	int err;
+	int err = bookmarks_list(head, &list, &n);
 
-	err = dsl_dataset_ext_u64(head, "com.delphix:bookmarks", &object);
-	if (err)
-		return err == -ENOENT ? 0 : err;
-	err = bookmarks_collect(head, object, &list, &n);
 	if (n)
 		qsort(list, n, sizeof(*list), bookmark_cmp);
 	for (size_t i = 0; i < n && !err; i++)
@@ -113,6 +120,7 @@ static int redaction_snaps_decode(const uint8_t *data, size_t len, bool swap, ui
 
 int dsl_bookmark_redact_snaps(struct dsl_pool *p, const struct dsl_bookmark *b, uint64_t **guids, size_t *n)
 {
+	DSL_SHARED(p);
 	struct dnode *dn;
 	int err;
 
@@ -138,6 +146,7 @@ int dsl_bookmark_redact_snaps(struct dsl_pool *p, const struct dsl_bookmark *b, 
 
 int dsl_dataset_redact_snaps(struct dsl_dataset *ds, uint64_t **guids, size_t *n)
 {
+	DSL_SHARED(ds->pool);
 	static const char key[] = "com.delphix:redacted_datasets";
 	unsigned intsize;
 	int err;

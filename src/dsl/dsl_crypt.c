@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "base/sync.h"
 #include "dsl/dsl_crypt.h"
+#include "dsl/dsl_write_impl.h"
 
 #define WRAPPING_KEY    32
 #define VERSION_CURRENT 1
@@ -86,6 +87,24 @@ static struct data_key *data_key_find_locked(struct dsl_keystore *ks, uint64_t k
 	return NULL;
 }
 
+void dsl_keystore_root_move(struct dsl_keystore *ks, uint64_t from, uint64_t to)
+{
+	SCOPED_LOCK(&ks->lock);
+
+	list_for_each(&ks->wrapping_keys, n) {
+		struct wrapping_key *w = container_of(n, struct wrapping_key, node);
+
+		if (w->root == from)
+			w->root = to;
+	}
+	list_for_each(&ks->data_keys, n) {
+		struct data_key *k = container_of(n, struct data_key, node);
+
+		if (k->root == from)
+			k->root = to;
+	}
+}
+
 /* --- key objects --- */
 
 static int key_object_u64(struct dsl_dir *d, const char *name, uint64_t *v, struct err *e)
@@ -162,6 +181,7 @@ int dsl_crypt_info_of_root(struct dsl_dir *d, struct dsl_crypt_info *out, struct
 
 int dsl_crypt_root(struct dsl_dir *d, char root[DSL_NAME_MAX])
 {
+	DSL_SHARED(d->pool);
 	struct dsl_crypt_info info;
 	struct dsl_dir *rd;
 	int err = dsl_crypt_info_get(d, &info, NULL);
@@ -297,6 +317,7 @@ static int keystore_add(struct dsl_keystore *ks, struct wrapping_key *w)
 static int root_hold(struct dsl_pool *p, const char *name, struct dsl_dir **out, struct dsl_crypt_info *info,
 		     struct err *e)
 {
+	DSL_SHARED(p);
 	struct dsl_dataset *ds;
 	char root[DSL_NAME_MAX];
 	int err = dsl_dataset_hold(p, name, &ds, e);
@@ -404,6 +425,7 @@ int dsl_key_unload(struct dsl_pool *p, const char *root, struct err *e)
 	if (err)
 		return err;
 	dsl_dir_release(d);
+	dsl_objsets_trim(p);
 	list_init(&gone);
 	err = keystore_take(p->keys, info.root, &w, &gone);
 	if (err == -EBUSY)

@@ -25,6 +25,9 @@ struct dsl_keystore;
 struct dsl_keystore *dsl_keystore_create(void);
 void dsl_keystore_destroy(struct dsl_keystore *ks); /* NULL is allowed; wipes everything */
 
+/* Another dir is the encryption root now: the keys stay loaded. */
+void dsl_keystore_root_move(struct dsl_keystore *ks, uint64_t from, uint64_t to);
+
 /* What the key object says in clear. */
 struct dsl_crypt_info {
 	enum crypt_suite suite;

@@ -3,41 +3,44 @@
  */
 #include "base/str.h"
 #include "base/log.h"
-#include "dsl/dsl_impl.h"
-#include "zio/zio_crypt.h"
+#include "dsl/dsl_write_impl.h"
 
+#define DATASET_BONUS     320
 #define DATASET_BONUS_MIN 256 /* up to and with the block pointer; what is missing behind it is 0 */
 
-static uint64_t bonus_u64(const struct dnode *dn, size_t offset)
+static int dataset_decode(struct dsl_dataset *ds)
 {
-	return offset + 8 <= dn->bonuslen ? load64(dn->bonus + offset, dn->swapped) : 0;
-}
+	struct dnode *dn = ds->dnode;
+	uint64_t w[DATASET_BONUS / 8] = {0};
+	int err = dmu_bonus_read(dn, 0, w, MIN(dn->bonuslen & ~7u, sizeof(w)));
 
-static void dataset_decode(struct dsl_dataset *ds)
-{
-	const struct dnode *dn = ds->dnode;
-
-	ds->prev_snap = bonus_u64(dn, 8);
-	ds->prev_snap_txg = bonus_u64(dn, 16);
-	ds->next_snap = bonus_u64(dn, 24);
-	ds->snap_names = bonus_u64(dn, 32);
-	ds->num_children = bonus_u64(dn, 40);
-	ds->creation_time = bonus_u64(dn, 48);
-	ds->creation_txg = bonus_u64(dn, 56);
-	ds->deadlist = bonus_u64(dn, 64);
-	ds->used = bonus_u64(dn, 72);
-	ds->compressed = bonus_u64(dn, 80);
-	ds->uncompressed = bonus_u64(dn, 88);
-	ds->unique = bonus_u64(dn, 96);
-	ds->fsid_guid = bonus_u64(dn, 104);
-	ds->guid = bonus_u64(dn, 112);
-	ds->flags = bonus_u64(dn, 120);
-	bp_decode(&ds->bp, dn->bonus + 128, dn->swapped);
-	ds->next_clones = bonus_u64(dn, 256);
-	ds->props = bonus_u64(dn, 264);
-	ds->userrefs = bonus_u64(dn, 272);
+	if (err)
+		return err;
+	if (dn->swapped)
+		swap64_buffer(w, sizeof(w));
+	ds->dir_object = w[0];
+	ds->prev_snap = w[1];
+	ds->prev_snap_txg = w[2];
+	ds->next_snap = w[3];
+	ds->snap_names = w[4];
+	ds->num_children = w[5];
+	ds->creation_time = w[6];
+	ds->creation_txg = w[7];
+	ds->deadlist = w[8];
+	ds->used = w[9];
+	ds->compressed = w[10];
+	ds->uncompressed = w[11];
+	ds->unique = w[12];
+	ds->fsid_guid = w[13];
+	ds->guid = w[14];
+	ds->flags = w[15];
+	memcpy(&ds->bp, &w[16], sizeof(ds->bp));
+	ds->next_clones = w[32];
+	ds->props = w[33];
+	ds->userrefs = w[34];
 	ds->is_snapshot = ds->num_children != 0;
 	ds->zapified = dn->type == DMU_OTN_ZAP_METADATA;
+	return 0;
 }
 
 void dsl_dataset_destroy(struct obj_node *n)
@@ -48,6 +51,7 @@ void dsl_dataset_destroy(struct obj_node *n)
 		dnode_release(dn->ds.dnode);
 	if (dn->ds.dir)
 		dsl_dir_release(dn->ds.dir);
+	live_dataset_destroy(dn->live);
 	free(dn);
 }
 
@@ -73,27 +77,56 @@ static int dataset_load(struct dsl_pool *p, uint64_t object, struct dataset_node
 	n->ds.refs = 1;
 	n->node.object = object;
 	n->node.refs = &n->ds.refs;
-	dataset_decode(&n->ds);
+	err = dataset_decode(&n->ds);
+	if (err) {
+		dsl_dataset_destroy(&n->node);
+		return err_set(e, err, "data set %llu: %s", (unsigned long long)object, err_words(err));
+	}
 	*out = n;
 	return 0;
 }
 
+int dsl_edit_begin(struct dsl_pool *p, uint64_t object, struct dsl_edit *out)
+{
+	struct obj_node *live = object ? obj_cache_get(&p->cache->datasets, object) : NULL;
+	struct dataset_node *n;
+	int err;
+
+	if (live) {
+		*out = (struct dsl_edit){&container_of(live, struct dataset_node, node)->ds, false};
+		return 0;
+	}
+	err = dataset_load(p, object, &n, NULL);
+	*out = (struct dsl_edit){err ? NULL : &n->ds, true};
+	return err;
+}
+
+void dsl_edit_end(struct dsl_edit *e)
+{
+	if (e->is_private)
+		dsl_dataset_destroy(&dataset_node_of(e->ds)->node);
+	else
+		dsl_dataset_release(e->ds);
+	e->ds = NULL;
+}
+
 int dsl_dataset_peek(struct dsl_pool *p, uint64_t object, struct dataset_peek *out)
 {
-	struct dataset_node *n;
-	int err = dataset_load(p, object, &n, NULL);
+	DSL_SHARED(p);
+	struct dsl_edit e;
+	int err = dsl_edit_begin(p, object, &e);
 
 	if (err)
 		return err;
 	*out = (struct dataset_peek){
-	    .dir = bonus_u64(n->ds.dnode, 0),
-	    .prev_snap = n->ds.prev_snap,
-	    .prev_snap_txg = n->ds.prev_snap_txg,
-	    .creation_txg = n->ds.creation_txg,
-	    .deadlist = n->ds.deadlist,
-	    .used = n->ds.used,
+	    .dir = e.ds->dir_object,
+	    .prev_snap = e.ds->prev_snap,
+	    .prev_snap_txg = e.ds->prev_snap_txg,
+	    .creation_txg = e.ds->creation_txg,
+	    .deadlist = e.ds->deadlist,
+	    .used = e.ds->used,
 	};
-	dsl_dataset_destroy(&n->node);
+	dsl_edit_end(&e);
 	return 0;
 }
 
@@ -159,6 +192,7 @@ static struct dsl_dataset *dataset_cached(struct dsl_pool *p, uint64_t object)
 
 int dsl_dataset_hold_obj(struct dsl_pool *p, uint64_t object, struct dsl_dataset **out, struct err *e)
 {
+	DSL_SHARED(p);
 	struct dataset_node *n;
 	int err;
 
@@ -168,7 +202,7 @@ int dsl_dataset_hold_obj(struct dsl_pool *p, uint64_t object, struct dsl_dataset
 	err = dataset_load(p, object, &n, e);
 	if (err)
 		return err;
-	err = dsl_dir_hold(p, bonus_u64(n->ds.dnode, 0), &n->ds.dir, e);
+	err = dsl_dir_hold(p, n->ds.dir_object, &n->ds.dir, e);
 	if (err) {
 		n->ds.dir = NULL;
 		dsl_dataset_destroy(&n->node);
@@ -180,6 +214,7 @@ int dsl_dataset_hold_obj(struct dsl_pool *p, uint64_t object, struct dsl_dataset
 int dsl_snapshot_hold_named(struct dsl_dir *dir, uint64_t object, const char *name, struct dsl_dataset **out,
 			    struct err *e)
 {
+	DSL_SHARED(dir->pool);
 	struct dataset_node *n;
 	int err;
 
@@ -189,7 +224,7 @@ int dsl_snapshot_hold_named(struct dsl_dir *dir, uint64_t object, const char *na
 	err = dataset_load(dir->pool, object, &n, e);
 	if (err)
 		return err;
-	if (!n->ds.is_snapshot || bonus_u64(n->ds.dnode, 0) != dir->object) {
+	if (!n->ds.is_snapshot || n->ds.dir_object != dir->object) {
 		dsl_dataset_destroy(&n->node);
 		return err_set(e, -EINVAL, "object %llu is no snapshot of '%s'", (unsigned long long)object, dir->name);
 	}
@@ -266,6 +301,11 @@ static int snapshot_lookup(struct dsl_dataset *head, const char *snap, const cha
 	return dsl_snapshot_hold_named(head->dir, object, real, out, e);
 }
 
+int dsl_snapshot_lookup(struct dsl_dataset *head, const char *snap, struct dsl_dataset **out)
+{
+	return snapshot_lookup(head, snap, snap, out, NULL);
+}
+
 /* "a//b", "a/" and the like are no names. */
 static bool path_is_sane(const char *name)
 {
@@ -276,6 +316,7 @@ static bool path_is_sane(const char *name)
 
 int dsl_dataset_hold(struct dsl_pool *p, const char *name, struct dsl_dataset **out, struct err *e)
 {
+	DSL_SHARED(p);
 	char path[DSL_NAME_MAX];
 	struct dsl_dataset *head;
 	struct dsl_dir *d = NULL;
@@ -316,26 +357,47 @@ static uint64_t snapshot_txg(struct dsl_pool *p, uint64_t object)
 	return dsl_dataset_peek(p, object, &peek) ? UINT64_MAX : peek.creation_txg;
 }
 
+/* 0: held; 1: hidden or left out. */
+static int snapshot_hold(struct dsl_dataset *head, const struct name_entry *e, struct dsl_dataset **snap)
+{
+	struct err why = ERR_INIT;
+	DSL_SHARED(head->pool);
+	int err;
+
+	if (e->name[0] == '$' || e->name[0] == '%')
+		return 1;
+	err = dsl_snapshot_hold_named(head->dir, e->object, e->name, snap, &why);
+	if (err == -ENOENT && head->pool->write)
+		return 1; /* gone since the list was read */
+	if (err)
+		log_warn("%s: a snapshot is left out: %s", head->name, why.text);
+	return err ? 1 : 0;
+}
+
+static int snapshots_read(struct dsl_dataset *head, struct name_list *l)
+{
+	DSL_SHARED(head->pool);
+	int err = name_list_read(head->pool->mos, head->snap_names, l);
+
+	for (size_t i = 0; !err && i < l->n; i++)
+		l->e[i].order = snapshot_txg(head->pool, l->e[i].object);
+	return err;
+}
+
+/* The callback runs without the configuration lock: it may take its time. */
 int dsl_each_snapshot(struct dsl_dataset *head, int (*fn)(void *arg, struct dsl_dataset *snap), void *arg)
 {
 	struct name_list l;
-	int err = name_list_read(head->pool->mos, head->snap_names, &l);
+	int err = snapshots_read(head, &l);
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < l.n; i++)
-		l.e[i].order = snapshot_txg(head->pool, l.e[i].object);
 	name_list_sort(&l);
 	for (size_t i = 0; i < l.n && !err; i++) {
-		struct err why = ERR_INIT;
 		struct dsl_dataset *snap;
 
-		if (l.e[i].name[0] == '$' || l.e[i].name[0] == '%')
+		if (snapshot_hold(head, &l.e[i], &snap))
 			continue;
-		if (dsl_snapshot_hold_named(head->dir, l.e[i].object, l.e[i].name, &snap, &why)) {
-			log_warn("%s: a snapshot is left out: %s", head->name, why.text);
-			continue;
-		}
 		err = fn(arg, snap);
 		dsl_dataset_release(snap);
 	}
@@ -343,75 +405,4 @@ int dsl_each_snapshot(struct dsl_dataset *head, int (*fn)(void *arg, struct dsl_
 		log_warn("%s: some snapshots cannot be listed: %s", head->name, err_words(l.err));
 	name_list_free(&l);
 	return err;
-}
-
-/* --- the data --- */
-
-static int objset_type_of(struct dsl_dataset *ds, unsigned *type)
-{
-	struct objset *os;
-	int err;
-
-	if (bp_is_hole(&ds->bp))
-		return -ENOENT;
-	err = objset_open(ds->pool->dp, ds->object, &ds->bp, NULL, &os, NULL);
-	if (err)
-		return err;
-	*type = os->type == OBJSET_ZFS ? DSL_FILESYSTEM : os->type == OBJSET_ZVOL ? DSL_VOLUME : 0;
-	objset_release(os);
-	return *type ? 0 : -EINVAL;
-}
-
-/* All data sets of a dir are of one type, so the head (or whoever can be read) answers for all. */
-int dsl_dataset_type(struct dsl_dataset *ds, unsigned *type)
-{
-	unsigned t = ds->dir->type;
-	struct dsl_dataset *head;
-	int err = 0;
-
-	if (!t && ds->is_snapshot && dsl_dataset_hold_obj(ds->pool, ds->dir->head, &head, NULL) == 0) {
-		if (objset_type_of(head, &t))
-			t = 0;
-		dsl_dataset_release(head);
-	}
-	if (!t)
-		err = objset_type_of(ds, &t);
-	if (err)
-		return err;
-	ds->dir->type = t;
-	*type = t | (ds->is_snapshot ? DSL_SNAPSHOT : 0);
-	return 0;
-}
-
-/* primarycache: none 0, metadata 1, all 2. */
-static void objset_apply_primarycache(struct dsl_dataset *ds, struct objset *os)
-{
-	uint64_t mode = 2;
-
-	if (dsl_prop_u64(ds, "primarycache", &mode, NULL))
-		mode = 2;
-	os->cache_data = mode >= 2;
-	os->cache_metadata = mode >= 1;
-	os->cache_flags = mode == 0 ? ARC_NOCACHE : 0;
-}
-
-int dsl_dataset_open_objset(struct dsl_dataset *ds, struct objset **out, struct err *e)
-{
-	struct crypt_key *key = NULL;
-	int err;
-
-	if (bp_is_hole(&ds->bp))
-		return err_set(e, -ENOENT, "'%s' has no data", ds->name);
-	if (ds->dir->crypto_obj) {
-		err = dsl_crypt_key_hold(ds, &key, e);
-		if (err)
-			return err;
-	}
-	err = objset_open(ds->pool->dp, ds->object, &ds->bp, key, out, e);
-	if (key)
-		crypt_key_release(key);
-	if (err)
-		return err_prefix(e, err, "'%s'", ds->name);
-	objset_apply_primarycache(ds, *out);
-	return 0;
 }

@@ -223,6 +223,7 @@ static uint64_t point_in_time(const struct dsl_dataset *ds)
 
 int dsl_written_since(struct dsl_dataset *ds, struct dsl_dataset *old, struct dsl_space *out)
 {
+	DSL_SHARED(ds->pool);
 	struct dsl_space size = {old->used, old->compressed, old->uncompressed};
 
 	if (!old->is_snapshot ||
@@ -233,6 +234,7 @@ int dsl_written_since(struct dsl_dataset *ds, struct dsl_dataset *old, struct ds
 
 int dsl_written_since_bookmark(struct dsl_dataset *ds, const struct dsl_bookmark *b, struct dsl_space *out)
 {
+	DSL_SHARED(ds->pool);
 	struct dsl_space size = {b->referenced, b->compressed, b->uncompressed};
 	struct dsl_space fbn = {b->fbn[0], b->fbn[1], b->fbn[2]};
 
@@ -243,6 +245,7 @@ int dsl_written_since_bookmark(struct dsl_dataset *ds, const struct dsl_bookmark
 
 int dsl_written(struct dsl_dataset *ds, uint64_t *used)
 {
+	DSL_SHARED(ds->pool);
 	struct dataset_peek prev;
 	struct dsl_space s;
 	int err;
@@ -260,6 +263,7 @@ int dsl_written(struct dsl_dataset *ds, uint64_t *used)
 int dsl_snapshots_reclaim(struct dsl_dataset *first, struct dsl_dataset *last, uint64_t *used)
 {
 	struct dsl_pool *p = first->pool;
+	DSL_SHARED(p);
 	uint64_t object = last->next_snap, sum = 0, newer = UINT64_MAX;
 	struct dataset_peek s;
 	struct dsl_space r;

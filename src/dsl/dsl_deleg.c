@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 /* More than anybody grants; keeps a damaged table from taking forever. */
 #define WHO_MAX  65536
@@ -239,6 +239,7 @@ static void level_free(struct level *l)
 
 int dsl_deleg_get(struct dsl_dir *dir, struct nvlist **out)
 {
+	DSL_SHARED(dir->pool);
 	struct nvlist *all = nvlist_create();
 
 	for (struct dsl_dir *d = dir; d; d = d->up) {

@@ -2,42 +2,43 @@
  * dsl/dsl_dir.c: DSL dirs, the names of the tree (03-datasets.md 1.2, 1.5), and the iteration over children.
  */
 #include "base/log.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 #define DIR_BONUS_MIN      256
 #define DAMAGED_LEAVES_MAX 4096
 
 static int dir_hold_depth(struct dsl_pool *p, uint64_t object, unsigned depth, struct dsl_dir **out, struct err *e);
 
-static uint64_t bonus_u64(const struct dnode *dn, size_t offset)
+static int dir_decode(struct dsl_dir *d)
 {
-	return load64(dn->bonus + offset, dn->swapped);
-}
+	struct dnode *dn = d->dnode;
+	uint64_t w[DIR_BONUS_MIN / 8];
+	int err = dmu_bonus_read(dn, 0, w, sizeof(w));
 
-static void dir_decode(struct dsl_dir *d)
-{
-	const struct dnode *dn = d->dnode;
-
-	d->creation = bonus_u64(dn, 0);
-	d->head = bonus_u64(dn, 8);
-	d->parent = bonus_u64(dn, 16);
-	d->origin = bonus_u64(dn, 24);
-	d->child_map = bonus_u64(dn, 32);
-	d->used = bonus_u64(dn, 40);
-	d->compressed = bonus_u64(dn, 48);
-	d->uncompressed = bonus_u64(dn, 56);
-	d->quota = bonus_u64(dn, 64);
-	d->reserved = bonus_u64(dn, 72);
-	d->props = bonus_u64(dn, 80);
-	d->deleg = bonus_u64(dn, 88);
-	d->flags = bonus_u64(dn, 96);
+	if (err)
+		return err;
+	if (dn->swapped)
+		swap64_buffer(w, sizeof(w));
+	d->creation = w[0];
+	d->head = w[1];
+	d->parent = w[2];
+	d->origin = w[3];
+	d->child_map = w[4];
+	d->used = w[5];
+	d->compressed = w[6];
+	d->uncompressed = w[7];
+	d->quota = w[8];
+	d->reserved = w[9];
+	d->props = w[10];
+	d->deleg = w[11];
+	d->flags = w[12];
 	d->has_breakdown = d->flags & 1;
-	for (unsigned i = 0; i < 5; i++)
-		d->used_breakdown[i] = bonus_u64(dn, 104 + 8 * i);
-	d->clones = bonus_u64(dn, 144);
+	memcpy(d->used_breakdown, &w[13], sizeof(d->used_breakdown));
+	d->clones = w[18];
 	d->zapified = dn->type == DMU_OTN_ZAP_METADATA;
 	if (!d->zapified || zap_lookup_u64(dn->os, dn->object, "com.datto:crypto_key_obj", &d->crypto_obj))
 		d->crypto_obj = 0;
+	return 0;
 }
 
 void dsl_dir_destroy(struct obj_node *n)
@@ -72,7 +73,11 @@ static int dir_load(struct dsl_pool *p, uint64_t object, struct dir_node **out, 
 	n->dir.refs = 1;
 	n->node.object = object;
 	n->node.refs = &n->dir.refs;
-	dir_decode(&n->dir);
+	err = dir_decode(&n->dir);
+	if (err) {
+		dsl_dir_destroy(&n->node);
+		return err_set(e, err, "data set directory %llu: %s", (unsigned long long)object, err_words(err));
+	}
 	*out = n;
 	return 0;
 }
@@ -163,12 +168,14 @@ static int dir_hold_depth(struct dsl_pool *p, uint64_t object, unsigned depth, s
 
 int dsl_dir_hold(struct dsl_pool *p, uint64_t object, struct dsl_dir **out, struct err *e)
 {
+	DSL_SHARED(p);
 	return dir_hold_depth(p, object, 0, out, e);
 }
 
 int dsl_dir_hold_named(struct dsl_dir *up, uint64_t object, const char *name, struct dsl_dir **out, struct err *e)
 {
 	struct dsl_pool *p = up->pool;
+	DSL_SHARED(p);
 	struct obj_node *cached = object ? obj_cache_get(&p->cache->dirs, object) : NULL;
 	struct dir_node *n;
 	int err;
@@ -279,24 +286,41 @@ void name_list_free(struct name_list *l)
 	memset(l, 0, sizeof(*l));
 }
 
+/* 0: held; 1: hidden or left out. */
+static int child_hold(struct dsl_dir *d, const struct name_entry *e, struct dsl_dir **child)
+{
+	struct err why = ERR_INIT;
+	DSL_SHARED(d->pool);
+	int err;
+
+	if (e->name[0] == '$' || e->name[0] == '%')
+		return 1;
+	err = dsl_dir_hold_named(d, e->object, e->name, child, &why);
+	if (err == -ENOENT && d->pool->write)
+		return 1; /* gone since the list was read */
+	if (err)
+		log_warn("%s: a child is left out: %s", d->name, why.text);
+	return err ? 1 : 0;
+}
+
+/* The callback runs without the configuration lock: it may take its time. */
 int dsl_each_child(struct dsl_dir *d, int (*fn)(void *arg, struct dsl_dir *child), void *arg)
 {
 	struct name_list l;
-	int err = name_list_read(d->pool->mos, d->child_map, &l);
+	int err;
 
+	{
+		DSL_SHARED(d->pool);
+		err = name_list_read(d->pool->mos, d->child_map, &l);
+	}
 	if (err)
 		return err;
 	name_list_sort(&l);
 	for (size_t i = 0; i < l.n && !err; i++) {
-		struct err why = ERR_INIT;
 		struct dsl_dir *child;
 
-		if (l.e[i].name[0] == '$' || l.e[i].name[0] == '%')
+		if (child_hold(d, &l.e[i], &child))
 			continue;
-		if (dsl_dir_hold_named(d, l.e[i].object, l.e[i].name, &child, &why)) {
-			log_warn("%s: a child is left out: %s", d->name, why.text);
-			continue;
-		}
 		err = fn(arg, child);
 		dsl_dir_release(child);
 	}

@@ -2,7 +2,7 @@
  * dsl/dsl_hold.c: the holds of a snapshot (03-datasets.md 4.9).
  */
 #include "base/log.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag, uint64_t time), void *arg)
 {
@@ -11,7 +11,10 @@ int dsl_each_hold(struct dsl_dataset *snap, int (*fn)(void *arg, const char *tag
 
 	if (!snap->is_snapshot)
 		return -EINVAL;
-	err = name_list_read(snap->pool->mos, snap->userrefs, &l);
+	{
+		DSL_SHARED(snap->pool);
+		err = name_list_read(snap->pool->mos, snap->userrefs, &l);
+	}
 	if (err)
 		return err;
 	if (l.err)

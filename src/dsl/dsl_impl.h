@@ -12,9 +12,11 @@
 
 #define DSL_DEPTH_MAX 128 /* no name of 255 bytes has more components */
 
-#define DSL_DS_INCONSISTENT  0x1u
-#define DSL_DS_DEFER_DESTROY 0x8u
-#define DSL_DS_CI            0x10000u
+#define DSL_DS_INCONSISTENT    0x1u
+#define DSL_DS_NOPROMOTE       0x2u
+#define DSL_DS_UNIQUE_ACCURATE 0x4u
+#define DSL_DS_DEFER_DESTROY   0x8u
+#define DSL_DS_CI              0x10000u
 
 /* Decoded objects by number. An entry with references is never dropped; unused ones are kept up to a limit. */
 struct obj_node {
@@ -22,6 +24,7 @@ struct obj_node {
 	struct obj_node *next;
 	struct list_node unused; /* linked while refs is 0 */
 	atomic_uint *refs;
+	bool gone; /* the object was destroyed: not found any more, ends with its last reference */
 };
 struct obj_cache {
 	pthread_mutex_t lock;
@@ -37,6 +40,10 @@ struct obj_node *obj_cache_get(struct obj_cache *c, uint64_t object);
 struct obj_node *obj_cache_add(struct obj_cache *c, struct obj_node *n);
 void obj_cache_ref(struct obj_cache *c, struct obj_node *n);
 void obj_cache_release(struct obj_cache *c, struct obj_node *n);
+/* The object is destroyed: look-ups do not find the entry from now on. */
+void obj_cache_forget(struct obj_cache *c, struct obj_node *n);
+/* Under the cache's lock: fn takes no other. */
+void obj_cache_each(struct obj_cache *c, void (*fn)(void *arg, struct obj_node *n), void *arg);
 
 struct dsl_cache {
 	struct obj_cache dirs, datasets;
@@ -49,11 +56,21 @@ struct dsl_cache {
 struct dir_node {
 	struct dsl_dir dir;
 	struct obj_node node;
+	uint64_t inflight[TXG_SIZE]; /* asked for by transactions, not settled; guarded by dsl_write's space lock */
 };
 struct dataset_node {
 	struct dsl_dataset ds;
 	struct obj_node node;
+	struct live_dataset *live; /* dsl_write_impl.h; NULL in read-only pools, and until needed */
 };
+static inline struct dir_node *dir_node_of(struct dsl_dir *d)
+{
+	return container_of(d, struct dir_node, dir);
+}
+static inline struct dataset_node *dataset_node_of(struct dsl_dataset *ds)
+{
+	return container_of(ds, struct dataset_node, ds);
+}
 void dsl_dir_destroy(struct obj_node *n);
 void dsl_dataset_destroy(struct obj_node *n);
 

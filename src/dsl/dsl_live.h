@@ -129,6 +129,8 @@ void dsl_limits_start(struct dsl_dir *d, struct tx *tx);
 
 /* --- destroying, for those who let the last hold go (4.9) --- */
 bool dsl_snapshot_goes_with_last_hold(struct dsl_dataset *snap, uint64_t holds_left);
+/* Releases an objset that was opened for a moment; closes it when nobody else uses it. */
+void dsl_dataset_close_objset(struct dsl_dataset *ds, struct objset *os);
 /* Somebody has the data set's objects open. */
 bool dsl_dataset_is_busy(struct dsl_dataset *ds);
 void dsl_snapshot_destroy_sync(struct dsl_dataset *snap, struct tx *tx);

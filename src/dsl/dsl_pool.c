@@ -5,9 +5,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "dsl/dsl_crypt.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_write_impl.h"
 
-#define MOS_DIRECTORY  1
 #define DIRS_KEPT      1024
 #define DATASETS_KEPT  256
 #define BUCKETS_FEWEST 256
@@ -119,8 +118,14 @@ void obj_cache_release(struct obj_cache *c, struct obj_node *n)
 {
 	pthread_mutex_lock(&c->lock);
 	BUG_ON(*n->refs == 0);
-	if (--*n->refs == 0)
+	if (--*n->refs == 0) {
+		if (n->gone) {
+			pthread_mutex_unlock(&c->lock);
+			c->destroy(n);
+			return;
+		}
 		list_append(&c->unused, &n->unused);
+	}
 	/* Destroying an entry releases its parent: that inner call leaves the trimming to this loop. */
 	while (!c->trimming && c->unused.len > c->limit) {
 		struct obj_node *victim = container_of(list_pop(&c->unused), struct obj_node, unused);
@@ -133,6 +138,24 @@ void obj_cache_release(struct obj_cache *c, struct obj_node *n)
 		c->trimming = false;
 	}
 	pthread_mutex_unlock(&c->lock);
+}
+
+void obj_cache_forget(struct obj_cache *c, struct obj_node *n)
+{
+	SCOPED_LOCK(&c->lock);
+
+	BUG_ON(n->gone || *n->refs == 0);
+	obj_cache_unlink_locked(c, n);
+	n->gone = true;
+}
+
+void obj_cache_each(struct obj_cache *c, void (*fn)(void *arg, struct obj_node *n), void *arg)
+{
+	SCOPED_LOCK(&c->lock);
+
+	for (size_t i = 0; i < c->nbuckets; i++)
+		for (struct obj_node *n = c->bucket[i]; n; n = n->next)
+			fn(arg, n);
 }
 
 /* Whatever is still held stays with its holders, who keep the pool open by contract. */
@@ -179,11 +202,10 @@ static void dsl_pool_find_special(struct dsl_pool *p)
 	dsl_dir_release(root);
 }
 
-int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e)
+/* Without anything of a tree yet. */
+struct dsl_pool *dsl_pool_make(struct dmu_pool *dp, struct objset *mos, const char *name)
 {
 	struct dsl_pool *p = xcalloc(1, sizeof(*p));
-	uint64_t deflate = 0;
-	int err;
 
 	p->dp = dp;
 	p->mos = mos;
@@ -194,11 +216,19 @@ int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, str
 	obj_cache_init(&p->cache->datasets, DATASETS_KEPT, dsl_dataset_destroy);
 	pthread_mutex_init(&p->cache->lazy, NULL);
 	pthread_mutex_init(&p->cache->temporary_lock, NULL);
-	if (strlen(name) >= sizeof(p->name)) {
-		dsl_pool_close(p);
-		return err_set(e, -ENAMETOOLONG, "the pool's name is too long");
-	}
 	str_copy(p->name, sizeof(p->name), name);
+	return p;
+}
+
+int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, struct dsl_pool **out, struct err *e)
+{
+	struct dsl_pool *p;
+	uint64_t deflate = 0;
+	int err;
+
+	if (strlen(name) >= sizeof(p->name))
+		return err_set(e, -ENAMETOOLONG, "the pool's name is too long");
+	p = dsl_pool_make(dp, mos, name);
 	err = zap_lookup_u64(mos, MOS_DIRECTORY, "root_dataset", &p->root_dir);
 	if (err) {
 		dsl_pool_close(p);
@@ -211,12 +241,26 @@ int dsl_pool_open(struct dmu_pool *dp, struct objset *mos, const char *name, str
 	return 0;
 }
 
+/* What only a pool that is open for writing holds. */
+static void dsl_pool_close_write(struct dsl_pool *p)
+{
+	if (!p->write)
+		return;
+	dsl_objsets_trim(p);
+	if (p->write->mos_dir)
+		dsl_dir_release(p->write->mos_dir);
+	if (p->write->free_dir)
+		dsl_dir_release(p->write->free_dir);
+}
+
 void dsl_pool_close(struct dsl_pool *p)
 {
 	if (!p)
 		return;
+	dsl_pool_close_write(p);
 	obj_cache_fini(&p->cache->datasets);
 	obj_cache_fini(&p->cache->dirs);
+	dsl_write_destroy(p);
 	dsl_prop_temporary_free(p->cache);
 	dsl_keystore_destroy(p->keys);
 	pthread_mutex_destroy(&p->cache->lazy);

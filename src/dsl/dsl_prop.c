@@ -390,6 +390,7 @@ struct prop_set *dsl_snapshot_props(struct dsl_dataset *ds)
 
 int dsl_prop_u64(struct dsl_dataset *ds, const char *name, uint64_t *v, char *source)
 {
+	DSL_SHARED(ds->pool);
 	const struct prop_def *def = dsl_prop_find(name);
 	char text[PROP_STRING_MAX];
 	struct prop_found f;
@@ -417,6 +418,7 @@ int dsl_prop_u64(struct dsl_dataset *ds, const char *name, uint64_t *v, char *so
 
 int dsl_prop_string(struct dsl_dataset *ds, const char *name, char *v, size_t size, char *source)
 {
+	DSL_SHARED(ds->pool);
 	const struct prop_def *def = dsl_prop_find(name);
 	struct prop_found f;
 	struct prop_set *own;

@@ -4,7 +4,7 @@
  */
 #include "base/str.h"
 #include "dsl/dsl_deadlist.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 #include "zio/zio_crypt.h"
 
 #define MASTER_NODE    1
@@ -15,23 +15,12 @@
 
 #define GETTER(name) static int name(struct props_request *r, const struct prop_def *def, struct prop_out *o)
 
+/* What properties read is authenticated at most, never encrypted: the key need not be loaded. */
 int props_request_objset(struct props_request *r, struct objset **os)
 {
-	struct dsl_dataset *ds = r->ds;
-	struct crypt_key *key = NULL;
-
 	if (!r->os_tried) {
 		r->os_tried = true;
-		if (bp_is_hole(&ds->bp)) {
-			r->os_err = -ENOENT;
-		} else {
-			/* What properties read is authenticated at most, never encrypted. */
-			if (ds->dir->crypto_obj && dsl_crypt_key_hold(ds, &key, NULL))
-				key = NULL;
-			r->os_err = objset_open(ds->pool->dp, ds->object, &ds->bp, key, &r->os, NULL);
-			if (key)
-				crypt_key_release(key);
-		}
+		r->os_err = dsl_dataset_open_raw(r->ds, &r->os, NULL);
 	}
 	*os = r->os;
 	return r->os_err;

@@ -3,7 +3,7 @@
  */
 #include "base/str.h"
 #include "dsl/dsl_deadlist.h"
-#include "dsl/dsl_impl.h"
+#include "dsl/dsl_live.h"
 
 #define USER_PROPS_MAX 100000
 
@@ -242,6 +242,7 @@ static void add_listed(struct props_request *r, const char *const *names, size_t
 
 int dsl_props_get(struct dsl_dataset *ds, const char *const *names, size_t n, struct nvlist **out, struct err *e)
 {
+	DSL_SHARED(ds->pool);
 	struct props_request r = {.ds = ds};
 	int err = dsl_dataset_type(ds, &r.type);
 
@@ -259,7 +260,7 @@ int dsl_props_get(struct dsl_dataset *ds, const char *const *names, size_t n, st
 		add_all_user(&r, *out);
 	}
 	if (r.os)
-		objset_release(r.os);
+		dsl_dataset_close_objset(ds, r.os);
 	prop_set_free(r.own);
 	return 0;
 }
@@ -297,6 +298,8 @@ static int bookmark_value(struct dsl_dataset *head, const struct dsl_bookmark *b
 
 int dsl_bookmark_props_get(struct dsl_dataset *head, const struct dsl_bookmark *b, struct nvlist **out, struct err *e)
 {
+	DSL_SHARED(head->pool);
+
 	*out = nvlist_create();
 	for (size_t i = 0; i < dsl_prop_table_len; i++) {
 		const struct prop_def *def = &dsl_prop_table[i];

@@ -1,0 +1,641 @@
+/*
+ * dsl/dsl_destroy.c: destroying snapshots and heads (03-datasets.md 4.3, 4.4, 4.10).
+ */
+#include "base/str.h"
+#include "dsl/dsl_write_impl.h"
+
+#define SNAPS_PER_TASK 100
+#define FEATURE_ASYNC  "com.delphix:async_destroy"
+
+/* --- neighbours --- */
+
+/* A snapshot and what its going concerns. */
+struct leaving {
+	struct dsl_pool *p;
+	struct dsl_dataset *snap, *head;
+	struct dsl_edit prev, next; /* prev.ds NULL: none */
+	struct dsl_deadlist *next_dl;
+	bool branched; /* the previous one belongs to another dir: this is the first of a clone */
+	bool keep_key; /* a bookmark needs the key of its txg */
+};
+
+static int leaving_begin(struct leaving *l, struct dsl_dataset *snap)
+{
+	struct dsl_pool *p = snap->pool;
+	int err;
+
+	*l = (struct leaving){.p = p, .snap = snap};
+	err = dsl_dataset_hold_obj(p, snap->dir->head, &l->head, NULL);
+	if (!err)
+		err = dsl_edit_begin(p, snap->next_snap, &l->next);
+	if (!err && snap->prev_snap)
+		err = dsl_edit_begin(p, snap->prev_snap, &l->prev);
+	if (!err)
+		l->branched = l->prev.ds && l->prev.ds->next_snap != snap->object;
+	return err;
+}
+
+static void leaving_end(struct leaving *l)
+{
+	if (l->prev.ds)
+		dsl_edit_end(&l->prev);
+	if (l->next.ds)
+		dsl_edit_end(&l->next);
+	if (l->head)
+		dsl_dataset_release(l->head);
+}
+
+static void prev_unlink(struct leaving *l, struct tx *tx)
+{
+	struct dsl_dataset *prev = l->prev.ds, *s = l->snap;
+	struct dsl_space both;
+
+	if (!prev)
+		return;
+	if (l->branched) {
+		dsl_set_remove(l->p, prev->next_clones, s->object, tx);
+		dsl_set_add(l->p, &prev->next_clones, DMU_OT_NEXT_CLONES, s->next_snap, tx);
+	} else {
+		prev->next_snap = s->next_snap;
+		/* What exactly these two had. */
+		if (!dsl_sync_check(l->p,
+				    dsl_deadlist_sums_range(l->next_dl, prev->prev_snap_txg, s->prev_snap_txg, &both),
+				    "a deadlist cannot be read"))
+			prev->unique += both.used;
+	}
+	dsl_dataset_store(prev, tx);
+}
+
+/* What only this snapshot had is freed in the background; the rest of its deadlist is that of the next. */
+static void blocks_release(struct leaving *l, struct tx *tx)
+{
+	struct dsl_dataset *s = l->snap;
+	struct bpobj *list = free_bpobj_get(l->p);
+	struct dsl_space own;
+
+	if (!list || dsl_sync_check(l->p, dsl_deadlist_sums_range(l->next_dl, s->prev_snap_txg, UINT64_MAX, &own),
+				    "a deadlist cannot be read"))
+		return;
+	dsl_diduse(s->dir, DSL_USED_SNAP, -(int64_t)own.used, -(int64_t)own.comp, -(int64_t)own.uncomp, tx);
+	dsl_free_diduse(l->p, (int64_t)own.used, (int64_t)own.comp, (int64_t)own.uncomp, tx);
+	dsl_sync_check(l->p, dsl_deadlist_move(l->next_dl, list, s->prev_snap_txg, tx), "a deadlist cannot be written");
+	deadlist_drop(l->p, s->deadlist);
+	dsl_sync_check(l->p, dsl_deadlist_merge(l->next_dl, s->deadlist, tx), "a deadlist cannot be written");
+	dsl_sync_check(l->p, dsl_deadlist_free(l->p, s->deadlist, tx), "a deadlist cannot be freed");
+}
+
+static void key_remove(struct dsl_pool *p, uint64_t deadlist, uint64_t txg, struct tx *tx)
+{
+	struct dsl_deadlist *dl = deadlist_get(p, deadlist);
+
+	if (dl && dsl_deadlist_has_key(dl, txg))
+		dsl_sync_check(p, dsl_deadlist_remove_key(dl, txg, tx), "a deadlist cannot be written");
+}
+
+static void clone_keys_remove(struct dsl_pool *p, uint64_t clones, uint64_t txg, struct tx *tx);
+
+static int clone_key_remove(struct dsl_pool *p, uint64_t object, uint64_t txg, struct tx *tx)
+{
+	struct dsl_edit c, origin;
+	struct dsl_dir *d;
+	uint64_t origin_txg;
+	int err = dsl_edit_begin(p, object, &c);
+
+	if (err)
+		return err;
+	err = dsl_dir_hold(p, c.ds->dir_object, &d, NULL);
+	if (!err) {
+		err = dsl_edit_begin(p, d->origin, &origin);
+		if (!err) {
+			origin_txg = origin.ds->creation_txg;
+			dsl_edit_end(&origin);
+			if (origin_txg > txg) {
+				key_remove(p, c.ds->deadlist, txg, tx);
+				clone_keys_remove(p, d->clones, txg, tx);
+			}
+		}
+		dsl_dir_release(d);
+	}
+	dsl_edit_end(&c);
+	return err;
+}
+
+static void clone_keys_remove(struct dsl_pool *p, uint64_t clones, uint64_t txg, struct tx *tx)
+{
+	struct name_list l;
+
+	if (dsl_sync_check(p, name_list_read(p->mos, clones, &l), "clones cannot be listed"))
+		return;
+	for (size_t i = 0; i < l.n; i++)
+		dsl_sync_check(p, clone_key_remove(p, l.e[i].object, txg, tx), "a clone cannot be read");
+	name_list_free(&l);
+}
+
+void dsl_deadlist_key_remove_all(struct dsl_dataset *head, uint64_t txg, struct tx *tx)
+{
+	key_remove(head->pool, head->deadlist, txg, tx);
+	clone_keys_remove(head->pool, head->dir->clones, txg, tx);
+}
+
+/* The next one is a snapshot, too: it alone has now what it shared with this one. */
+static void next_snapshot_adjust(struct leaving *l, struct tx *tx)
+{
+	struct dsl_dataset *next = l->next.ds, *s = l->snap;
+	struct dsl_deadlist *dl;
+	struct dsl_space shared;
+	struct dsl_edit after;
+
+	if (dsl_sync_check(l->p, dsl_edit_begin(l->p, next->next_snap, &after), "a snapshot cannot be read"))
+		return;
+	dl = deadlist_get(l->p, after.ds->deadlist);
+	if (dl && !dsl_sync_check(l->p, dsl_deadlist_sums_range(dl, s->prev_snap_txg, s->creation_txg, &shared),
+				  "a deadlist cannot be read"))
+		next->unique += shared.used;
+	dsl_edit_end(&after);
+}
+
+static void next_head_adjust(struct leaving *l, struct tx *tx)
+{
+	struct dsl_dataset *head = l->next.ds;
+	uint64_t reservation = dsl_dataset_refreservation(head), old = head->unique;
+	struct dsl_write *w = l->p->write;
+	struct dsl_space dead;
+
+	dsl_deadlist_sums(l->next_dl, &dead);
+	pthread_mutex_lock(&w->space);
+	head->unique = head->used - ((l->prev.ds ? l->prev.ds->used : 0) - dead.used);
+	pthread_mutex_unlock(&w->space);
+	if (old < reservation)
+		dsl_diduse(head->dir, DSL_USED_REFRSRV, -(int64_t)MIN(head->unique - old, reservation - old), 0, 0, tx);
+}
+
+static void next_relink(struct leaving *l, struct tx *tx)
+{
+	struct dsl_dataset *next = l->next.ds, *s = l->snap;
+
+	next->prev_snap = s->prev_snap;
+	next->prev_snap_txg = s->prev_snap_txg;
+	if (!l->keep_key)
+		clone_keys_remove(l->p, s->dir->clones, s->creation_txg, tx);
+	if (next->is_snapshot) {
+		next_snapshot_adjust(l, tx);
+		if (!l->keep_key)
+			key_remove(l->p, l->head->deadlist, s->creation_txg, tx);
+	} else {
+		next_head_adjust(l, tx);
+	}
+	dsl_dataset_store(next, tx);
+}
+
+/* The pool's property bootfs does not name what is gone. */
+static void bootfs_forget(struct dsl_pool *p, uint64_t object, struct tx *tx)
+{
+	uint64_t props, bootfs;
+
+	if (zap_lookup_u64(p->mos, MOS_DIRECTORY, "pool_props", &props) == 0 &&
+	    zap_lookup_u64(p->mos, props, "bootfs", &bootfs) == 0 && bootfs == object)
+		dsl_sync_check(p, zap_remove(p->mos, props, "bootfs", tx), "a pool property cannot be changed");
+}
+
+/* The object, and what only hangs on it. */
+static void dataset_free(struct dsl_dataset *ds, struct tx *tx)
+{
+	struct dsl_pool *p = ds->pool;
+
+	dsl_mos_free(p, ds->next_clones, tx);
+	dsl_mos_free(p, ds->props, tx);
+	dsl_mos_free(p, ds->userrefs, tx);
+	dsl_mos_free(p, ds->snap_names, tx);
+	dsl_extended_free(p, ds->object, ds->zapified, tx);
+	bootfs_forget(p, ds->object, tx);
+	dsl_dataset_forget(ds);
+}
+
+void dsl_snapshot_destroy_sync(struct dsl_dataset *snap, struct tx *tx)
+{
+	struct dsl_pool *p = snap->pool;
+	struct leaving l;
+
+	if (dsl_sync_check(p, leaving_begin(&l, snap), "the neighbours of a snapshot cannot be read")) {
+		leaving_end(&l);
+		return;
+	}
+	dsl_history(p, "destroy", snap, tx, "%s", "");
+	l.next_dl = deadlist_get(p, l.next.ds->deadlist);
+	if (l.next_dl) {
+		l.keep_key = dsl_bookmarks_snapshot_destroyed(l.head, snap, l.next_dl, tx);
+		dsl_dataset_features_clear(snap, tx);
+		prev_unlink(&l, tx);
+		blocks_release(&l, tx);
+		next_relink(&l, tx);
+		dsl_sync_check(p, zap_remove(p->mos, l.head->snap_names, snap->snapname, tx),
+			       "a snapshot's name cannot be taken off");
+		if (snap->snapname[0] != '%')
+			dsl_limits_adjust(snap->dir, true, -1, tx);
+		dsl_snapshots_changed(snap->dir, tx);
+		dsl_dataset_bookmarks_changed(l.head);
+		dataset_free(snap, tx);
+	}
+	leaving_end(&l);
+}
+
+/* --- what is in the way of a snapshot --- */
+
+static int name_add(void *arg, const char *tag, uint64_t time)
+{
+	struct str *s = arg;
+
+	str_addf(s, "%s%s", s->len ? ", " : "", tag);
+	return 0;
+}
+
+static int holds_refuse(struct dsl_dataset *s, struct err *e)
+{
+	struct str tags = {0};
+	int err;
+
+	dsl_each_hold(s, name_add, &tags);
+	err = err_set(e, -EBUSY, "it's being held: %s", str_get(&tags));
+	str_free(&tags);
+	return err;
+}
+
+static int clones_refuse(struct dsl_dataset *s, struct err *e)
+{
+	struct dsl_pool *p = s->pool;
+	struct name_list l;
+	int err = err_set(e, -EEXIST, "snapshot has dependent clones");
+
+	if (name_list_read(p->mos, s->next_clones, &l))
+		return err;
+	err_hint(e, "use '-R' to destroy the following datasets:");
+	for (size_t i = 0; i < l.n; i++) {
+		struct dsl_edit c;
+		struct dsl_dir *d;
+
+		if (dsl_edit_begin(p, l.e[i].object, &c))
+			continue;
+		if (dsl_dir_hold(p, c.ds->dir_object, &d, NULL) == 0) {
+			err_hint(e, "%s", d->name);
+			dsl_dir_release(d);
+		}
+		dsl_edit_end(&c);
+	}
+	name_list_free(&l);
+	return err;
+}
+
+static uint64_t holds_of(struct dsl_dataset *s)
+{
+	uint64_t n = 0;
+
+	return s->userrefs && zap_count(s->pool->mos, s->userrefs, &n) ? UINT64_MAX : n;
+}
+
+bool dsl_snapshot_goes_with_last_hold(struct dsl_dataset *snap, uint64_t holds_left)
+{
+	return holds_left == 0 && snap->flags & DSL_DS_DEFER_DESTROY && snap->num_children == 1;
+}
+
+static int snapshot_destroy_check(struct dsl_dataset *s, bool defer, struct err *e)
+{
+	if (dsl_dataset_is_busy(s))
+		return err_set(e, -EBUSY, "dataset is busy");
+	if (defer)
+		return 0;
+	if (holds_of(s))
+		return holds_refuse(s, e);
+	if (s->num_children > 1)
+		return clones_refuse(s, e);
+	return 0;
+}
+
+static void snapshot_defer_sync(struct dsl_dataset *s, struct tx *tx)
+{
+	s->flags |= DSL_DS_DEFER_DESTROY;
+	dsl_dataset_store(s, tx);
+	dsl_history(s->pool, "defer_destroy", s, tx, "%s", "");
+}
+
+/* --- tasks for snapshots --- */
+
+struct destroy_arg {
+	struct dsl_pool *p;
+	const char *const *names;
+	size_t n;
+	bool defer;
+};
+
+/* -ENOENT: already gone, which is as good. */
+static int name_check(struct destroy_arg *a, const char *name, struct err *e)
+{
+	struct dsl_dataset *s;
+	int err = dsl_dataset_hold(a->p, name, &s, e);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	if (!s->is_snapshot)
+		err = err_set(e, -EINVAL, "'%s' is not a snapshot", name);
+	else
+		err = snapshot_destroy_check(s, a->defer, e);
+	dsl_dataset_release(s);
+	return err ? err_prefix(e, err, "%s", name) : 0;
+}
+
+static int destroy_snapshots_check(void *arg, struct tx *tx, struct err *e)
+{
+	struct destroy_arg *a = arg;
+	int err = 0;
+
+	for (size_t i = 0; i < a->n && !err; i++)
+		err = name_check(a, a->names[i], e);
+	return err;
+}
+
+static void destroy_snapshots_sync(void *arg, struct tx *tx)
+{
+	struct destroy_arg *a = arg;
+	struct dsl_dataset *s;
+
+	for (size_t i = 0; i < a->n; i++) {
+		if (dsl_dataset_hold(a->p, a->names[i], &s, NULL))
+			continue;
+		if (a->defer && (holds_of(s) || s->num_children > 1))
+			snapshot_defer_sync(s, tx);
+		else
+			dsl_snapshot_destroy_sync(s, tx);
+		dsl_dataset_release(s);
+	}
+}
+
+int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e)
+{
+	struct destroy_arg a = {p, names, n, defer};
+	int err;
+
+	if (n > SNAPS_PER_TASK) { /* refusals come before anything is done */
+		DSL_SHARED(p);
+
+		err = destroy_snapshots_check(&a, NULL, e);
+		if (err)
+			return err;
+	}
+	for (size_t done = 0; done < n; done += a.n) {
+		struct dsl_task t = {.check = destroy_snapshots_check,
+				     .sync = destroy_snapshots_sync,
+				     .arg = &a,
+				     .policy = DSL_SPACE_EXTRA};
+
+		a.names = names + done;
+		a.n = MIN(n - done, SNAPS_PER_TASK);
+		err = dsl_task_run(p, &t, e);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int dsl_destroy_snapshots_space(struct dsl_pool *p, const char *first, const char *last, uint64_t *bytes)
+{
+	DSL_SHARED(p);
+	struct dsl_dataset *a, *b;
+	int err = dsl_dataset_hold(p, first, &a, NULL);
+
+	if (err)
+		return err;
+	err = dsl_dataset_hold(p, last, &b, NULL);
+	if (!err) {
+		err = dsl_snapshots_reclaim(a, b, bytes);
+		dsl_dataset_release(b);
+	}
+	dsl_dataset_release(a);
+	return err;
+}
+
+/* --- heads --- */
+
+/* The key object of a dir that goes; the last one takes it along. */
+static void key_release(struct dsl_dir *d, struct tx *tx)
+{
+	struct dsl_pool *p = d->pool;
+	uint64_t refs;
+
+	if (!d->crypto_obj || dsl_sync_check(p, zap_lookup_u64(p->mos, d->crypto_obj, "DSL_CRYPTO_REFCOUNT", &refs),
+					     "a key object cannot be read"))
+		return;
+	if (refs <= 1)
+		dsl_mos_free(p, d->crypto_obj, tx);
+	else
+		dsl_sync_check(p, zap_update_u64(p->mos, d->crypto_obj, "DSL_CRYPTO_REFCOUNT", refs - 1, tx),
+			       "a key object cannot be changed");
+}
+
+static void deleg_free(struct dsl_dir *d, struct tx *tx)
+{
+	struct dsl_pool *p = d->pool;
+	struct name_list l;
+
+	if (dsl_sync_check(p, name_list_read(p->mos, d->deleg, &l), "permissions cannot be read"))
+		return;
+	for (size_t i = 0; i < l.n; i++)
+		dsl_mos_free(p, l.e[i].object, tx);
+	name_list_free(&l);
+	dsl_mos_free(p, d->deleg, tx);
+}
+
+static void dir_destroy_sync(struct dsl_dir *d, struct tx *tx)
+{
+	struct dsl_pool *p = d->pool;
+
+	dsl_limits_adjust(d->up, false, -1, tx);
+	if (d->reserved)
+		dsl_reservation_sync(d, 0, tx);
+	key_release(d, tx);
+	dsl_mos_free(p, d->child_map, tx);
+	dsl_mos_free(p, d->props, tx);
+	dsl_mos_free(p, d->clones, tx);
+	if (d->deleg)
+		deleg_free(d, tx);
+	dsl_sync_check(p, zap_remove(p->mos, d->up->child_map, strrchr(d->name, '/') + 1, tx),
+		       "a child cannot be taken off its parent");
+	dsl_extended_free(p, d->object, d->zapified, tx);
+	dsl_dir_forget(d);
+}
+
+/* The origin of a clone that goes; true: it was only waiting for that. */
+static bool origin_unlink(struct dsl_dataset *head, struct dsl_dataset *origin, struct tx *tx)
+{
+	struct dsl_pool *p = head->pool;
+	bool last = dsl_dir_is_clone(head->dir) && origin->flags & DSL_DS_DEFER_DESTROY && origin->num_children == 2 &&
+		    holds_of(origin) == 0;
+
+	if (origin->next_clones)
+		dsl_set_remove(p, origin->next_clones, head->object, tx);
+	origin->num_children--;
+	dsl_dataset_store(origin, tx);
+	if (origin->dir->clones)
+		dsl_set_remove(p, origin->dir->clones, head->object, tx);
+	return last;
+}
+
+/* All that the tree still takes goes over to what is to be freed. */
+static void tree_give_away(struct dsl_dataset *head, struct tx *tx)
+{
+	struct dsl_pool *p = head->pool;
+	struct dsl_dir *d = head->dir;
+	struct objset *os;
+
+	if (bp_is_hole(&head->bp) ||
+	    dsl_sync_check(p, dsl_dataset_open_raw(head, &os, NULL), "an object set cannot be read"))
+		return;
+	if (p->write->ops->log_discard)
+		p->write->ops->log_discard(os, tx);
+	objset_release(os);
+	dsl_objset_forget(head, tx);
+	if (dsl_feature_enabled(p, FEATURE_ASYNC)) {
+		int64_t used = (int64_t)d->used, comp = (int64_t)d->compressed, uncomp = (int64_t)d->uncompressed;
+
+		dsl_bptree_add(p, &head->bp, head->prev_snap_txg, d->used, d->compressed, d->uncompressed, tx);
+		dsl_diduse(d, DSL_USED_HEAD, -used, -comp, -uncomp, tx);
+		dsl_free_diduse(p, used, comp, uncomp, tx);
+	} else {
+		dsl_tree_kill(head, tx);
+	}
+}
+
+/* The whole of 4.4. */
+void dsl_head_destroy_sync(struct dsl_dataset *head, struct tx *tx)
+{
+	struct dsl_pool *p = head->pool;
+	struct dsl_dataset *origin = NULL;
+	struct dsl_dir *d = dsl_dir_ref(head->dir);
+	bool goes = false;
+
+	dsl_history(p, "destroy", head, tx, "(bptree, mintxg=%llu)", (unsigned long long)head->prev_snap_txg);
+	if (dsl_dataset_refreservation(head))
+		dsl_refreservation_sync(head, 0, tx);
+	dsl_dataset_features_clear(head, tx);
+	if (head->prev_snap &&
+	    !dsl_sync_check(p, dsl_dataset_hold_obj(p, head->prev_snap, &origin, NULL), "an origin cannot be read"))
+		goes = origin_unlink(head, origin, tx);
+	if (origin)
+		dsl_dir_store(origin->dir, tx);
+	deadlist_drop(p, head->deadlist);
+	dsl_sync_check(p, dsl_deadlist_free(p, head->deadlist, tx), "a deadlist cannot be freed");
+	dsl_livelist_drop(d, tx);
+	tree_give_away(head, tx);
+	d->head = 0;
+	dsl_bookmarks_destroy_all(head, tx);
+	dataset_free(head, tx);
+	dir_destroy_sync(d, tx);
+	dsl_dir_release(d);
+	if (goes)
+		dsl_snapshot_destroy_sync(origin, tx);
+	if (origin)
+		dsl_dataset_release(origin);
+}
+
+static int each_name_hint(struct dsl_dataset *head, struct err *e)
+{
+	struct name_list l;
+	bool any = false;
+
+	if (name_list_read(head->pool->mos, head->snap_names, &l))
+		return 0;
+	name_list_sort(&l);
+	for (size_t i = 0; i < l.n; i++, any = true)
+		err_hint(e, "%s@%s", head->name, l.e[i].name);
+	name_list_free(&l);
+	return any;
+}
+
+static int child_hint(void *arg, struct dsl_dir *child)
+{
+	err_hint(arg, "%s", child->name);
+	return 0;
+}
+
+/* Names everything that is below. */
+static int children_refuse(struct dsl_dataset *head, unsigned type, struct err *e)
+{
+	int err = err_set(e, -EEXIST, "%s has children", type & DSL_VOLUME ? "volume" : "filesystem");
+
+	err_hint(e, "use '-r' to destroy the following datasets:");
+	each_name_hint(head, e);
+	dsl_each_child(head->dir, child_hint, e);
+	return err;
+}
+
+static bool has_snapshots(struct dsl_dataset *head)
+{
+	struct dsl_edit prev;
+	bool own;
+
+	if (!head->prev_snap || dsl_edit_begin(head->pool, head->prev_snap, &prev))
+		return false;
+	own = prev.ds->next_snap == head->object;
+	dsl_edit_end(&prev);
+	return own;
+}
+
+int dsl_head_destroy_check(struct dsl_dataset *head, struct tx *tx, struct err *e)
+{
+	uint64_t children = 0;
+	unsigned type = 0;
+	int err;
+
+	if (head->is_snapshot)
+		return err_set(e, -EINVAL, "'%s' is a snapshot", head->name);
+	if (!head->dir->up)
+		return err_set(e, -EINVAL, "operation does not apply to pools");
+	if (dsl_dataset_is_busy(head))
+		return err_set(e, -EBUSY, "dataset is busy");
+	err = zap_count(head->pool->mos, head->dir->child_map, &children);
+	if (err)
+		return err_set(e, err, "children cannot be listed: %s", err_words(err));
+	dsl_dataset_type(head, &type);
+	if (children || has_snapshots(head))
+		return children_refuse(head, type, e);
+	return tx->syncing && dsl_dataset_is_dirty_after(head, tx->txg) ? -EAGAIN : 0;
+}
+
+struct head_arg {
+	struct dsl_pool *p;
+	const char *name;
+};
+
+static int destroy_head_check(void *arg, struct tx *tx, struct err *e)
+{
+	struct head_arg *a = arg;
+	struct dsl_dataset *head;
+	int err = dsl_dataset_hold(a->p, a->name, &head, e);
+
+	if (err)
+		return err;
+	err = dsl_head_destroy_check(head, tx, e);
+	dsl_dataset_release(head);
+	return err;
+}
+
+static void destroy_head_sync(void *arg, struct tx *tx)
+{
+	struct head_arg *a = arg;
+	struct dsl_dataset *head;
+
+	if (dsl_sync_check(a->p, dsl_dataset_hold(a->p, a->name, &head, NULL), "a data set cannot be read"))
+		return;
+	dsl_head_destroy_sync(head, tx);
+	dsl_dataset_release(head);
+}
+
+int dsl_destroy_head(struct dsl_pool *p, const char *name, struct err *e)
+{
+	struct head_arg a = {p, name};
+	struct dsl_task t = {
+	    .check = destroy_head_check, .sync = destroy_head_sync, .arg = &a, .policy = DSL_SPACE_EXTRA};
+	int err = 0;
+
+	if (p->write && !dsl_feature_enabled(p, FEATURE_ASYNC))
+		err = dsl_head_empty(p, name, e);
+	return err ? err : dsl_task_run(p, &t, e);
+}
