@@ -77,6 +77,7 @@ struct nbd_conn {
 	char context_name[NBD_NAME_MAX + 1]; /* the export base:allocation was chosen for */
 	char export_name[NBD_NAME_MAX + 1];
 	struct zvol *zv;
+	bool writable; /* as the client was told */
 
 	pthread_mutex_t lock; /* guards everything below; innermost */
 	struct list out;

@@ -118,6 +118,7 @@ static void export_enter(struct nbd_conn *c, const char *name, struct zvol *zv)
 	c->negotiating = false;
 	pthread_mutex_unlock(&c->lock);
 	c->allocation = c->structured && c->allocation && strcmp(c->context_name, name) == 0;
+	c->writable = zvol_is_writable(zv);
 	c->step = transmit_step;
 }
 

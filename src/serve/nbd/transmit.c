@@ -379,7 +379,7 @@ static const struct command {
 } commands[] = {
     [NBD_CMD_READ] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_DF, .data = true, .submit = request_read},
     [NBD_CMD_WRITE] = {NBD_CMD_FLAG_FUA, .changes = true, .data = true, .submit = write_begin},
-    [NBD_CMD_FLUSH] = {NBD_CMD_FLAG_FUA, .changes = true, .empty = true, .submit = change_submit},
+    [NBD_CMD_FLUSH] = {NBD_CMD_FLAG_FUA, .empty = true, .submit = change_submit},
     [NBD_CMD_TRIM] = {NBD_CMD_FLAG_FUA, .changes = true, .submit = change_submit},
     [NBD_CMD_CACHE] = {NBD_CMD_FLAG_FUA, .data = true, .submit = request_cache},
     [NBD_CMD_WRITE_ZEROES] = {NBD_CMD_FLAG_FUA | NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, .changes = true,
@@ -409,12 +409,14 @@ static int request_check(const struct request *rq, const char **fault)
 {
 	const struct nbd_conn *c = rq->conn;
 	const struct command *cmd = command_of(rq);
-	unsigned not_negotiated = zvol_is_writable(c->zv) ? 0 : NBD_CMD_FLAG_FUA;
+	unsigned not_negotiated = c->writable ? 0 : NBD_CMD_FLAG_FUA;
 
 	*fault = "unknown command";
 	if (!cmd)
 		return -EINVAL;
 	*fault = "the export is read-only";
+	if (cmd->empty && !c->writable)
+		return -EINVAL;
 	if (cmd->changes && !zvol_is_writable(c->zv))
 		return -EPERM;
 	*fault = "flags that this command does not take";
