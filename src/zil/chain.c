@@ -2,7 +2,8 @@
 #include "base/os.h"
 #include "zil/zil_impl.h"
 
-#define SPLIT_AT 512u
+#define SPLIT_AT   512u
+#define DIRECT_MAX (16u << 10) /* a larger block is summed by a cpu worker */
 
 TUNABLE(tunable_zil_maxblocksize, "zil_maxblocksize", "bytes", 128u << 10, ZIL_BLOCK_MIN, 128u << 10,
 	"the largest block of the intent log");
@@ -155,7 +156,8 @@ static void block_finish(const struct zil *z, struct zil_block *b, const struct 
 	    .key = bp_uses_crypt(&b->bp) ? z->os->key : NULL,
 	    .zb = {z->os->id, 0, -2, b->bp.w[ZIL_VERIFIER + 3]},
 	    .txg = bp_birth(&b->bp),
-	    .flags = ZIO_WRITE_SYNC | ZIO_WRITE_FIXED | ZIO_WRITE_MAY_FAIL,
+	    .flags = ZIO_WRITE_SYNC | ZIO_WRITE_FIXED | ZIO_WRITE_MAY_FAIL |
+		     (size <= DIRECT_MAX ? ZIO_WRITE_DIRECT : 0),
 	    .bp = b->bp,
 	    .policy = {.type = DMU_OT_INTENT_LOG,
 		       .checksum = bp_checksum(&b->bp),

@@ -376,6 +376,9 @@ static void batch_begin(struct task *t)
 		tx_begin(b->zil->txgs, &b->tx);
 }
 
+/* Set while this thread starts a batch: disks that complete at once must not have it start one in another. */
+static _Thread_local bool starting;
+
 /* Starts the next batch when the one before is through. */
 static void zil_advance(struct zil *z)
 {
@@ -394,10 +397,13 @@ static void zil_advance(struct zil *z)
 	b->started = true;
 	pthread_mutex_unlock(&z->lock);
 	b->task.run = batch_begin;
-	if (b->bytes > INLINE_MAX && !thread_is_cpu_worker())
+	if (starting || (b->bytes > INLINE_MAX && !thread_is_cpu_worker())) {
 		taskq_dispatch(cpu_taskq(), &b->task);
-	else
-		batch_begin(&b->task);
+		return;
+	}
+	starting = true;
+	batch_begin(&b->task);
+	starting = false;
 }
 
 /* --- the data of INDIRECT records --- */

@@ -123,6 +123,9 @@ struct zio_policy {
 #define ZIO_WRITE_FIXED       4u  /* no allocation: data goes where bp says, whose properties are kept (log blocks) */
 #define ZIO_WRITE_NO_COMPRESS 8u  /* as if the policy said off (rewrites in sync passes from 8 on) */
 #define ZIO_WRITE_MAY_FAIL    16u /* a failure is told by done; on_write_failure is not asked (log blocks) */
+/* For a small fixed block that somebody waits for: it is summed (and encrypted) on the caller's stack, and done comes
+ * on the thread that completes the device's write, also inside zio_write. */
+#define ZIO_WRITE_DIRECT 32u
 
 /*
  * Write one block of `lsize` bytes: zeros become holes (only when the policy compresses, 02 3.3), small ones embedded

@@ -170,7 +170,7 @@ static void op_piece_ended(struct zio_wop *op)
 {
 	if (atomic_fetch_sub(&op->pending, 1) != 1)
 		return;
-	if (thread_is_cpu_worker() && submitting == 0)
+	if (op->w->flags & ZIO_WRITE_DIRECT || (thread_is_cpu_worker() && submitting == 0))
 		op_written(&op->task);
 	else
 		op_run(op, op_written);
@@ -437,7 +437,10 @@ static void write_start(struct zio_pool *zp, struct zio_write *w, bool throttled
 	op->made = throttled ? write_makes(w) : 0;
 	op->throttled = throttled;
 	op->task.run = op_compute;
-	taskq_dispatch(cpu_taskq(), &op->task);
+	if (w->flags & ZIO_WRITE_DIRECT)
+		op_compute(&op->task);
+	else
+		taskq_dispatch(cpu_taskq(), &op->task);
 }
 
 /* True: counted as started. One is always let in. */
