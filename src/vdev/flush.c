@@ -168,7 +168,7 @@ struct flush {
 	struct vdev_io *io;
 	struct vdev *vd;
 	atomic_uint pending;
-	unsigned n, at;
+	unsigned n, room;
 	uint64_t lo, hi; /* of all leaves */
 	struct leaf_flush leaf[];
 };
@@ -179,19 +179,18 @@ enum flushed {
 	FLUSH_FAILED,
 };
 
-static struct leaf_flush *next_leaf(struct flush *f, const struct vdev *leaf)
+/* A top-level that was added meanwhile has no part in it. */
+static bool leaf_failed(const struct flush *f, const struct vdev *leaf)
 {
-	BUG_ON(f->leaf[f->at].leaf != leaf);
-	return &f->leaf[f->at++];
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->leaf[i].leaf == leaf)
+			return f->leaf[i].err != 0;
+	return false;
 }
 
-static enum flushed flush_result(struct flush *f, struct vdev *vd);
-
-static enum flushed leaf_result(struct flush *f, struct vdev *leaf)
+static enum flushed leaf_result(const struct flush *f, struct vdev *leaf)
 {
-	const struct leaf_flush *lf = leaf->queue ? next_leaf(f, leaf) : NULL;
-
-	if (lf && lf->err)
+	if (leaf_failed(f, leaf))
 		return FLUSH_FAILED;
 	/* Nor does it have what others may have lost if it missed it itself. */
 	return vdev_is_writable(leaf) && !vdev_dtl_overlaps(leaf, f->lo, f->hi + 1) ? FLUSH_OK : FLUSH_ABSENT;
@@ -205,7 +204,7 @@ static unsigned tolerance(const struct vdev *vd)
 	return vd->kind == VDEV_RAIDZ || vd->kind == VDEV_DRAID ? (unsigned)vd->nparity : 0;
 }
 
-static enum flushed flush_result(struct flush *f, struct vdev *vd)
+static enum flushed flush_result(const struct flush *f, struct vdev *vd)
 {
 	unsigned count[3] = {0};
 
@@ -254,7 +253,8 @@ static void add_leaf(void *arg, struct vdev *leaf)
 {
 	struct flush *f = arg;
 
-	f->leaf[f->n++] = (struct leaf_flush){.leaf = leaf, .flush = f, .lo = UINT64_MAX};
+	if (f->n < f->room)
+		f->leaf[f->n++] = (struct leaf_flush){.leaf = leaf, .flush = f, .lo = UINT64_MAX};
 }
 
 static void dirty_leaf(void *arg, struct vdev *leaf)
@@ -279,9 +279,10 @@ void vdev_flush(struct vdev *vd, struct vdev_io *io)
 	struct flush *f = xcalloc(1, sizeof(*f) + n * sizeof(f->leaf[0]));
 	f->io = io;
 	f->vd = vd;
+	f->room = n;
 	vdev_each_leaf(vd, add_leaf, f);
-	atomic_init(&f->pending, n + 1);
-	for (unsigned i = 0; i < n; i++)
+	atomic_init(&f->pending, f->n + 1);
+	for (unsigned i = 0; i < f->n; i++)
 		cache_flush(vdev_queue_cache(f->leaf[i].leaf->queue), &f->leaf[i]);
 	flush_release(f);
 }

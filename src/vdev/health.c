@@ -306,6 +306,11 @@ static void leaf_open_again(struct vdev *leaf, vdev_open_fn open, void *arg)
 	struct disk *d;
 	int err;
 
+	/* What reads all the time is not taken away from under its readers when it writes again, too. */
+	if (leaf->disk && leaf->cant_write && probe_wait(leaf) == 0) {
+		vdev_leaf_set(leaf, VDEV_STATE_HEALTHY, VDEV_AUX_NONE, false);
+		return;
+	}
 	if (leaf->disk)
 		vdev_leaf_close(leaf, VDEV_STATE_CANT_OPEN, VDEV_AUX_OPEN_FAILED);
 	aux = vdev_leaf_open_device(leaf, open, arg, &d);

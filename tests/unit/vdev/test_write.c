@@ -219,8 +219,13 @@ static void a_device_that_can_only_be_read_stays_for_that(void **state)
 	assert_int_equal(fixture_write(f, f->top, 4096, 4096, 10), -ENXIO);
 	assert_int_equal(fixture_read(f, f->top, 0, 4096, 10, 0), 0);
 	assert_true(vdev_dtl_is_empty(f->top));
+	vdev_reopen(f->root, fixture_open_leaf, f);
+	assert_int_equal(f->top->state, VDEV_STATE_DEGRADED); /* opened anew, and no better */
+	assert_int_equal(fixture_read(f, f->top, 0, 4096, 10, 0), 0);
+	struct disk *same = f->top->disk;
 	fail_writes(f, 0, 0, 0, true);
 	vdev_reopen(f->root, fixture_open_leaf, f);
+	assert_ptr_equal(f->top->disk, same);
 	assert_int_equal(f->top->state, VDEV_STATE_HEALTHY);
 	assert_true(vdev_is_writable(f->root));
 	assert_int_equal(fixture_write(f, f->top, 4096, 4096, 10), 0);
