@@ -24,6 +24,7 @@
 
 enum dsl_space_policy { DSL_SPACE_NORMAL, DSL_SPACE_RESERVED, DSL_SPACE_EXTRA, DSL_SPACE_NONE }; /* 8.1 */
 
+struct dsl_dataset;
 struct dsl_pool {
 	struct dmu_pool *dp;
 	struct objset *mos;
@@ -43,6 +44,8 @@ struct dsl_pool {
 	/* Whose an object is in file systems that are written (objset_ops.owner); NULL: nothing is counted. */
 	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
 		     uint64_t *gid, uint64_t *project);
+	/* zvol's: sets a volume's size when the property is set; waits. NULL: refused. */
+	int (*set_volsize)(struct dsl_dataset *ds, uint64_t volsize, struct err *e);
 	struct dsl_cache *cache;
 	struct dsl_write *write; /* dsl's own: tasks, dirty sets, what spa handed down; NULL: opened read-only */
 };
@@ -166,6 +169,8 @@ struct prop_def {
 extern const struct prop_def dsl_prop_table[];
 extern const size_t dsl_prop_table_len;
 const struct prop_def *dsl_prop_find(const char *name); /* name or column alias, NULL */
+/* "on | off", "<size> | none" and so on. */
+const char *dsl_prop_values(const struct prop_def *def);
 
 /*
  * Delegation (section 7) of a dir and its parents, nearest first; levels without any are left out:

@@ -184,5 +184,10 @@ int dsl_resume_token(struct dsl_dataset *ds, char **out);
 /* userused@ and relatives: 0, -ENOENT when the name is no such property or not resolvable. */
 int dsl_userspace_get(struct objset *os, const char *name, uint64_t *v);
 bool dsl_name_is_userspace(const char *name);
+/* Of those, the ones that can be set; and whether whose quota it is can be told. */
+bool dsl_name_is_quota(const char *name);
+int dsl_quota_name_check(const char *name, struct err *e);
+/* Whose it is, and the master node's key of the map of such quotas. -ENOENT: cannot be told. */
+int dsl_quota_who(struct objset *os, const char *name, const char **map, uint64_t *fuid);
 
 #endif

@@ -248,6 +248,19 @@ static bool is_plain_child_of_encrypted(const struct dsl_dataset *ds, const char
 	       ds->dir->up->crypto_obj;
 }
 
+/* 5.5: the choice of these algorithms counts already, not only the first block that is compressed so. */
+static void value_activate(struct dsl_dataset *ds, const char *name, const struct prop_set_value *v, struct tx *tx)
+{
+	unsigned algorithm = v->number & 0x7f;
+
+	if (strcmp(name, "compression") != 0 || v->string || ds->is_snapshot)
+		return;
+	if (algorithm == COMPRESS_ZSTD)
+		dsl_dataset_feature_set(ds, "org.freebsd:zstd_compress", tx);
+	else if (algorithm == COMPRESS_LZ4 && dsl_feature_refs(ds->pool, "org.illumos:lz4_compress") == 0)
+		dsl_feature_count(ds->pool, "org.illumos:lz4_compress", 1, tx);
+}
+
 void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, struct tx *tx)
 {
 	for (const struct nvpair *pair = nvlist_first(stored); pair; pair = nvlist_next(stored, pair)) {
@@ -259,6 +272,7 @@ void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, str
 			prop_special_store(ds, s, PROP_SET_LOCAL, &v, tx);
 		else if (prop_is_stored(name) || is_plain_child_of_encrypted(ds, name))
 			prop_store(ds, name, PROP_SET_LOCAL, &v, tx);
+		value_activate(ds, name, &v, tx);
 		if (v.string)
 			dsl_history(ds->pool, "set", ds, tx, "%s=%s", name, v.string);
 		else

@@ -37,6 +37,13 @@ bool dsl_name_is_userspace(const char *name)
 	return space_find(name) >= 0;
 }
 
+bool dsl_name_is_quota(const char *name)
+{
+	int i = space_find(name);
+
+	return i >= 0 && !space_table[i].used;
+}
+
 /* The index of a domain in the file system's FUID table. */
 static int fuid_domain_index(struct objset *os, const char *domain, uint64_t *index)
 {
@@ -145,4 +152,24 @@ int dsl_userspace_get(struct objset *os, const char *name, uint64_t *v)
 		 (unsigned long long)fuid);
 	err = zap_lookup_u64(os, object, key, v);
 	return err == -ENOENT ? 0 : err;
+}
+
+int dsl_quota_name_check(const char *name, struct err *e)
+{
+	int i = space_find(name);
+	const char *who = name + strlen(space_table[i].prefix);
+	uint64_t fuid;
+
+	/* a SID is looked up in the file system's own table */
+	if (strncmp(who, "S-1-", 4) == 0 || who_parse(NULL, space_table[i].who, who, &fuid) == 0)
+		return 0;
+	return err_set(e, -EINVAL, "'%s' has an invalid user/group name", name);
+}
+
+int dsl_quota_who(struct objset *os, const char *name, const char **map, uint64_t *fuid)
+{
+	int i = space_find(name);
+
+	*map = space_table[i].prefix;
+	return who_parse(os, space_table[i].who, name + strlen(space_table[i].prefix), fuid);
 }

@@ -108,8 +108,9 @@ int dsl_bookmark_create(struct dsl_pool *p, const char *source, const char *book
 int dsl_bookmark_destroy(struct dsl_pool *p, const char *const *names, size_t n, struct err *e);
 
 /* --- properties (dsl_prop_set.c) --- */
-/* Values as people write them ("10G", "on", "lz4"): all rules of 5.3 - 5.6, then one task. `creating`: for dsl_create:
- * properties that can only be set then are allowed, and the stored form comes back instead of being set. */
+/* Values as people write them ("10G", "on", "lz4"): all rules of 5.3 - 5.6; *stored: as dsl_create and dsl_clone take
+ * them. `creating`, for dsl_create: properties that can only be set then are allowed. Clones take what an existing data
+ * set takes; `name` need not exist. p NULL: the root of a pool that is about to be made. */
 int dsl_props_check(struct dsl_pool *p, const char *name, unsigned type, const struct nvlist *values, bool creating,
 		    struct nvlist **stored, struct err *e);
 int dsl_props_set(struct dsl_pool *p, const char *name, const struct nvlist *values, struct err *e);
@@ -121,6 +122,9 @@ void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, str
  * data sets that were held at some time; under no lock, on the thread that changed it, when the change is on the
  * devices and before it is reported. For as long as the pool is open. */
 void dsl_prop_watch(struct dsl_pool *p, void (*changed)(void *arg, uint64_t dataset_object), void *arg);
+
+/* refreservation=auto of a volume, in bytes (5.5). */
+uint64_t dsl_volume_reservation(const struct vdev *root, uint64_t volsize, uint32_t volblocksize, unsigned copies);
 
 /* who and perms as dsl_deleg_get tells them; add or take away (7.2). */
 int dsl_allow(struct dsl_pool *p, const char *name, const struct nvlist *perms, bool remove, struct err *e);
