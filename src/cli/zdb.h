@@ -3,8 +3,8 @@
  * open: it writes nothing, takes no lock, asks no daemon.
  *
  *   zdb.c         options, finding and opening the pool         zdb_label.c   labels, uberblocks, configuration
- *   zdb_blocks.c  -b -c: every block of the pool, counted       zdb_claim.c   the leak check: space maps against blocks
- *   zdb_types.c   tables of the counts                          zdb_dedup.c   -D, -S
+ *   zdb_blocks.c  -b -c: every block of the pool, counted       zdb_types.c   tables of the counts
+ *   zdb_dedup.c   -D, -S
  *   zdb_dataset.c -d: data sets and their objects               zdb_object.c  what objects hold
  *   zdb_log.c     -i: intent logs                               zdb_space.c   -m -y: metaslabs
  *   zdb_raw.c     -R: bytes of a device
@@ -58,13 +58,6 @@ void zdb_config(struct zdb *z);
 
 /* --- zdb_blocks.c --- */
 void zdb_blocks(struct zdb *z);
-/* Object number and bonus of every DSL data set of the pool, snapshots and hidden ones too. */
-struct zdb_dataset {
-	uint64_t object, prev_snap_txg;
-	bool is_snapshot;
-	struct bp bp;
-};
-int zdb_each_dataset(struct zdb *z, int (*fn)(void *arg, const struct zdb_dataset *ds), void *arg);
 
 /* --- zdb_types.c --- */
 #define ZDB_TYPES  58 /* the old-style types, then: */
@@ -100,23 +93,6 @@ void zdb_sizes_print(const struct zdb *z, const struct zdb_totals *t);
 void zdb_embedded_print(const struct zdb *z, const struct zdb_totals *t);
 /* "   9:      7 *******" for the buckets from the first to the last that is not empty. */
 void zdb_histogram_print(const uint64_t *bucket, unsigned n, unsigned first);
-
-/* --- zdb_claim.c --- */
-/*
- * What the space maps say is allocated, less what the walk has met. A block met again must be one that is shared by
- * deduplication or cloning; what is left in the end has leaked. Shared blocks met so far are kept in a table, with
- * their counts: 24 bytes each.
- */
-struct zdb_claims;
-int zdb_claims_create(struct zdb *z, struct zdb_claims **out);
-/* false: met before, as a shared block. count: the pool's own books have it (else it is younger than the space maps).
- */
-bool zdb_claim(struct zdb_claims *c, const struct bp *bp, const struct zbookmark *zb, struct zdb_totals *t);
-/* Prints what leaked; true when nothing is wrong. */
-bool zdb_claims_finish(struct zdb_claims *c, struct zdb_totals *t);
-/* Allocated and total bytes of an allocation class as the space maps have them. */
-void zdb_claims_space(struct zdb *z, const struct zdb_claims *c);
-void zdb_claims_destroy(struct zdb_claims *c);
 
 /* --- zdb_dedup.c --- */
 void zdb_ddt(struct zdb *z);

@@ -4,6 +4,7 @@
 #include "dmu/traverse.h"
 #include "dsl/ddt.h"
 #include "dsl/dsl_deadlist.h"
+#include "spa/check.h"
 
 static void histogram_row(const struct zdb *z, const char *label, const struct ddt_bucket *b)
 {
@@ -207,7 +208,7 @@ static int sim_visit(struct traverse *t, const struct bp *bp, const struct zbook
 	return 0;
 }
 
-static int sim_dataset(void *arg, const struct zdb_dataset *ds)
+static int sim_dataset(void *arg, const struct spa_dataset *ds)
 {
 	struct sim *s = arg;
 	struct traverse t = {.min_txg = ds->prev_snap_txg, .visit = sim_visit, .arg = s};
@@ -244,8 +245,12 @@ void zdb_simulate(struct zdb *z)
 {
 	struct sim s = {.z = z};
 	struct ddt_histogram *h = xcalloc(1, sizeof(*h));
-	int err = zdb_each_dataset(z, sim_dataset, &s);
+	uint64_t skipped;
+	int err = spa_each_dataset(z->spa, sim_dataset, &s, &skipped);
 
+	if (skipped)
+		zdb_warn(z, "%" PRIu64 " blocks of the MOS's object list cannot be read: data sets may be left out",
+			 skipped);
 	if (err)
 		zdb_warn(z, "the walk ended early: %s", err_words(err));
 	for (size_t i = 0; i < s.room; i++)
