@@ -477,6 +477,8 @@ void vdev_write(struct vdev *vd, struct vdev_io *io)
 	io->vd = vd;
 	io->op = VDEV_OP_WRITE;
 	io->priv = NULL;
+	if (vd->top == vd) /* parents set them for their children only */
+		io->zeros = io->pad = 0;
 	if (io->size == 0 || io->size % 512 != 0 || io->size > VDEV_READ_MAX || io->offset % sector != 0 ||
 	    io->offset > UINT64_C(1) << 62 ||
 	    (vd->top == vd && (io->offset >= vd->asize || ROUND_UP(io->size, sector) > vd->asize - io->offset))) {

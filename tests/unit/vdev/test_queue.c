@@ -252,6 +252,21 @@ static void tunables_act_at_once(void **state)
 	bench_destroy(b);
 }
 
+static void slow_requests_are_counted(void **state)
+{
+	struct tunable *slow = tunable_find("zio_slow_io_ms");
+	struct bench *b = bench_create();
+
+	submit_some(b, VDEV_OP_WRITE, VDEV_SYNC_WRITE, 0, 2);
+	let_go(b, DISK_WRITE, 0);
+	assert_int_equal(counter_read(&b->f->top->stats.slow_ios), 0);
+	assert_int_equal(tunable_set(slow, 0, NULL), 0);
+	let_go(b, DISK_WRITE, 0);
+	assert_int_equal(counter_read(&b->f->top->stats.slow_ios), 1);
+	assert_int_equal(tunable_set(slow, slow->def, NULL), 0);
+	bench_destroy(b);
+}
+
 static struct disk_req *last_held(struct bench *b)
 {
 	return b->h->held[b->h->nheld - 1];
@@ -434,6 +449,7 @@ int main(void)
 	    cmocka_unit_test(classes_below_their_minimum_come_first),
 	    cmocka_unit_test(background_requests_give_way),
 	    cmocka_unit_test(tunables_act_at_once),
+	    cmocka_unit_test(slow_requests_are_counted),
 	    cmocka_unit_test(neighbouring_writes_become_one),
 	    cmocka_unit_test(merging_keeps_to_its_limit),
 	    cmocka_unit_test(a_failed_merge_is_tried_in_pieces),
