@@ -222,7 +222,7 @@ static void marks_of(struct dsl_dataset *head, struct marks *l)
 
 void dsl_bookmarks_snapshotted(struct dsl_dataset *head, uint64_t prev_txg, struct dsl_deadlist *dl, struct tx *tx)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 
 	marks_of(head, &l);
 	for (size_t i = 0; i < l.n; i++)
@@ -234,7 +234,7 @@ void dsl_bookmarks_snapshotted(struct dsl_dataset *head, uint64_t prev_txg, stru
 bool dsl_bookmarks_snapshot_destroyed(struct dsl_dataset *head, struct dsl_dataset *snap, struct dsl_deadlist *dl,
 				      struct tx *tx)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 	bool keep = false;
 
 	marks_of(head, &l);
@@ -261,7 +261,7 @@ bool dsl_bookmarks_snapshot_destroyed(struct dsl_dataset *head, struct dsl_datas
 
 void dsl_bookmarks_destroy_all(struct dsl_dataset *head, struct tx *tx)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 
 	marks_of(head, &l);
 	for (size_t i = 0; i < l.n; i++)
@@ -299,7 +299,7 @@ static void mark_move(struct dsl_dataset *from, uint64_t zap, struct dsl_dataset
 void dsl_bookmarks_promoted(struct dsl_dataset *from, struct dsl_dataset *to, struct dsl_dataset *branch, struct tx *tx)
 {
 	struct dsl_edit next;
-	automarks struct marks l;
+	automarks struct marks l = {0};
 
 	marks_of(from, &l);
 	if (l.n == 0 || dsl_sync_check(from->pool, dsl_edit_begin(from->pool, branch->next_snap, &next),
@@ -318,7 +318,7 @@ void dsl_bookmarks_promoted(struct dsl_dataset *from, struct dsl_dataset *to, st
 
 void dsl_bookmarks_recompute(struct dsl_dataset *head, struct dsl_dataset *at, struct tx *tx)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 
 	marks_of(head, &l);
 	for (size_t i = 0; i < l.n; i++) {
@@ -331,7 +331,7 @@ void dsl_bookmarks_recompute(struct dsl_dataset *head, struct dsl_dataset *at, s
 
 uint64_t dsl_bookmarks_newest(struct dsl_dataset *head)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 	uint64_t newest = 0;
 
 	if (marks_read(head, &l))
@@ -343,7 +343,7 @@ uint64_t dsl_bookmarks_newest(struct dsl_dataset *head)
 
 bool dsl_bookmarks_conflict(struct dsl_dataset *from, uint64_t txg, struct dsl_dataset *to, char *name)
 {
-	automarks struct marks a, b = {0};
+	automarks struct marks a = {0}, b = {0};
 
 	if (marks_read(from, &a) || a.n == 0 || marks_read(to, &b))
 		return false;
@@ -380,7 +380,7 @@ static int name_split(const char *full, char mark, char *head, const char **name
 
 static int mark_find(struct dsl_dataset *head, const char *name, struct mark *out, uint64_t *zap)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 	int err = marks_read(head, &l);
 
 	if (err)
@@ -576,7 +576,7 @@ static int destroy_check(void *arg, struct tx *tx, struct err *e)
 /* Does the deadlists' key at the bookmark's txg serve nothing else? */
 static bool key_is_free(struct dsl_dataset *head, const struct mark *gone)
 {
-	automarks struct marks l;
+	automarks struct marks l = {0};
 
 	if (!has_fbn(gone) || gone->w[W_FLAGS] & SNAPSHOT_EXISTS || gone->w[W_TXG] >= head->prev_snap_txg)
 		return false;

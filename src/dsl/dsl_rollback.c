@@ -105,6 +105,8 @@ void dsl_clone_swap_sync(struct dsl_dataset *c, struct dsl_dataset *h, struct tx
 	dsl_dataset_store(c, tx);
 	dsl_dataset_store(h, tx);
 	dsl_bookmarks_recompute(h, c, tx);
+	dsl_dataset_bookmarks_changed(h);
+	dsl_dataset_bookmarks_changed(c);
 	dsl_livelist_drop(c->dir, tx);
 	dsl_livelist_drop(h->dir, tx);
 }

@@ -261,6 +261,21 @@ bool dsl_pool_is_dirty(struct dsl_pool *p, uint64_t txg)
 	return !list_is_empty(&w->dirty[slot]) || !list_is_empty(&w->tasks[slot]);
 }
 
+bool dsl_pool_needs_pass(struct dsl_pool *p, uint64_t txg)
+{
+	struct dsl_write *w = p->write;
+	unsigned slot = txg & TXG_MASK;
+
+	SCOPED_LOCK(&w->lock);
+	list_for_each(&w->dirty[slot], n) {
+		const struct live_dataset *l = container_of(n - slot, struct live_dataset, dirty[0]);
+
+		if (objset_is_dirty(l->dirty_os[slot], txg))
+			return true;
+	}
+	return false;
+}
+
 /* The next set of the group, off its list. */
 static struct live_dataset *dirty_pop(struct dsl_write *w, unsigned slot, struct objset **os)
 {

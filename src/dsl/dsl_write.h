@@ -54,6 +54,8 @@ void dsl_pool_sync_done(struct dsl_pool *p, uint64_t txg);
  * to `lost` (may be NULL). Groups are synced no more. */
 struct str;
 void dsl_pool_abandon(struct dsl_pool *p, struct str *lost);
+/* A data set has something of this group that is not written: there must be another pass. The sync thread. */
+bool dsl_pool_needs_pass(struct dsl_pool *p, uint64_t txg);
 bool dsl_pool_is_dirty(struct dsl_pool *p, uint64_t txg); /* data sets, dirs or tasks: the group is not empty */
 /* Some of what is to be freed in the background (async destroy, 4.12); after the pass 1. True: there is more. */
 bool dsl_pool_free_some(struct dsl_pool *p, struct tx *tx);

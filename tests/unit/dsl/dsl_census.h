@@ -23,7 +23,18 @@ struct census {
 	uint64_t *seen; /* objects of the MOS */
 	size_t nseen, seen_cap;
 	uint64_t zapified;
-	uint64_t deadlists, empties; /* references on the shared empty list */
+	uint64_t empties; /* references on the shared empty list */
+	uint64_t *mark;   /* txgs of bookmarks */
+	size_t nmarks;
+};
+
+struct census_dir {
+	struct census *c;
+	struct dsl_dataset *ds;
+	const struct dsl_dir *d;
+	struct hw_blocks own; /* of the head and all snapshots */
+	struct dsl_space children;
+	uint64_t child, child_rsrv;
 };
 
 /* --- objects of the MOS --- */
@@ -182,13 +193,13 @@ static inline void census_triple(const char *name, const char *what, const struc
 			 counted->used, counted->comp, counted->uncomp);
 }
 
-/* Txgs that the deadlist of a head has as keys (3.3). */
+/* Txgs that the deadlist of a head has as keys (3.3): those of the snapshots, and perhaps of bookmarks. */
 static inline void census_keys_check(struct census *c, struct dsl_dataset *head)
 {
 	uint64_t want[256], got[256];
 	uint64_t object = head->prev_snap;
 	struct name_list l;
-	size_t n = 0;
+	size_t n = 0, found = 0;
 
 	while (object) {
 		struct dsl_edit e;
@@ -204,10 +215,52 @@ static inline void census_keys_check(struct census *c, struct dsl_dataset *head)
 	for (size_t i = 0; i < l.n; i++)
 		got[i] = strtoull(l.e[i].name, NULL, 16);
 	qsort(got, l.n, sizeof(*got), census_cmp);
-	census_equal(head->name, "the number of deadlist keys", l.n, n);
-	for (size_t i = 0; i < n; i++)
-		census_equal(head->name, "a deadlist key", got[i], want[i]);
+	for (size_t i = 0; i < l.n; i++) {
+		if (bsearch(&got[i], want, n, sizeof(*want), census_cmp))
+			found++;
+		else if (!c->nmarks || !bsearch(&got[i], c->mark, c->nmarks, sizeof(*c->mark), census_cmp))
+			fail_msg("%s: key %lu of the deadlist belongs to nobody", head->name, got[i]);
+	}
+	census_equal(head->name, "the number of deadlist keys for snapshots", found, n);
 	name_list_free(&l);
+}
+
+/* What was written since something, as the deadlists tell it and as the blocks do. */
+static inline int census_written_snap(void *arg, struct dsl_dataset *old)
+{
+	struct census_dir *cd = arg;
+	struct census_set *s = census_find(cd->c, cd->ds->object);
+	struct dsl_space kept, counted = census_sum(&s->b, old->creation_txg, NULL);
+
+	if (cd->ds->is_snapshot && old->creation_txg >= cd->ds->creation_txg)
+		return 0;
+	assert_int_equal(dsl_written_since(cd->ds, old, &kept), 0);
+	census_triple(cd->ds->name, "written since a snapshot", &kept, &counted);
+	return 0;
+}
+
+static inline int census_written_mark(void *arg, const struct dsl_bookmark *b)
+{
+	struct census_dir *cd = arg;
+	struct census_set *s = census_find(cd->c, cd->ds->object);
+	struct dsl_space kept, counted = census_sum(&s->b, b->creation_txg, NULL);
+
+	if (!b->written_valid || (cd->ds->is_snapshot && b->creation_txg >= cd->ds->creation_txg))
+		return 0;
+	assert_int_equal(dsl_written_since_bookmark(cd->ds, b, &kept), 0);
+	census_triple(cd->ds->name, b->name, &kept, &counted);
+	return 0;
+}
+
+static inline void census_written_check(struct census *c, struct dsl_dataset *ds)
+{
+	struct census_dir cd = {.c = c, .ds = ds};
+	struct dsl_dataset *head;
+
+	assert_int_equal(dsl_dataset_hold_obj(c->h->p, ds->dir->head, &head, NULL), 0);
+	assert_int_equal(dsl_each_snapshot(head, census_written_snap, &cd), 0);
+	assert_int_equal(dsl_each_bookmark(head, census_written_mark, &cd), 0);
+	dsl_dataset_release(head);
 }
 
 /* Each list of a deadlist holds what its key says. */
@@ -258,6 +311,7 @@ static inline void census_set_check(struct census *c, struct dsl_dataset *ds)
 	census_entries_check(c, ds, prev ? &prev->b : NULL, &s->b);
 	if (!ds->is_snapshot)
 		census_keys_check(c, ds);
+	census_written_check(c, ds);
 }
 
 /* --- dirs --- */
@@ -268,12 +322,25 @@ static inline int census_snapshot(void *arg, struct dsl_dataset *s)
 	return 0;
 }
 
+static inline int census_mark(void *arg, const struct dsl_bookmark *b)
+{
+	struct census *c = arg;
+
+	c->mark = xrealloc(c->mark, (c->nmarks + 1) * sizeof(*c->mark));
+	c->mark[c->nmarks++] = b->creation_txg;
+	return 0;
+}
+
 static inline int census_collect(void *arg, struct dsl_dataset *head)
 {
 	struct census *c = arg;
 	const struct dsl_dir *d = head->dir;
+	uint64_t marks;
 
 	census_set_add(c, head);
+	assert_int_equal(dsl_each_bookmark(head, census_mark, c), 0);
+	if (dsl_dataset_ext_u64(head, "com.delphix:bookmarks", &marks) == 0)
+		census_object(c, marks);
 	assert_int_equal(dsl_each_snapshot(head, census_snapshot, c), 0);
 	if (strstr(head->name, "$ORIGIN")) {
 		struct dsl_edit e;
@@ -290,14 +357,6 @@ static inline int census_collect(void *arg, struct dsl_dataset *head)
 	c->zapified += d->zapified;
 	return 0;
 }
-
-struct census_dir {
-	struct census *c;
-	const struct dsl_dir *d;
-	struct hw_blocks own; /* of the head and all snapshots */
-	struct dsl_space children;
-	uint64_t child, child_rsrv;
-};
 
 static inline int census_own(void *arg, struct dsl_dataset *ds)
 {
@@ -427,6 +486,8 @@ static inline void hw_check(struct harness *h)
 	struct census c = {.h = h};
 
 	assert_int_equal(dsl_each_head(h->p, census_collect, &c), 0);
+	if (c.nmarks)
+		qsort(c.mark, c.nmarks, sizeof(*c.mark), census_cmp);
 	assert_int_equal(dsl_each_head(h->p, census_dir_check, &c), 0);
 	assert_int_equal(dsl_each_head(h->p, census_snapshots_check, &c), 0);
 	census_space_check(&c);
@@ -439,6 +500,7 @@ static inline void hw_check(struct harness *h)
 	hw_blocks_free(&c.all);
 	free(c.set);
 	free(c.seen);
+	free(c.mark);
 }
 
 #endif

@@ -141,20 +141,6 @@ static inline uint64_t hw_mos_kill(struct objset *os, const struct bp *bp, struc
 
 static const struct objset_ops hw_mos_ops = {.born = hw_mos_born, .kill = hw_mos_kill};
 
-static inline bool hw_sets_dirty(struct harness *h, uint64_t txg)
-{
-	struct dsl_write *w = h->p->write;
-	bool dirty = false;
-
-	SCOPED_LOCK(&w->lock);
-	list_for_each(&w->dirty[txg & TXG_MASK], n) {
-		struct live_dataset *l = container_of(n - (txg & TXG_MASK), struct live_dataset, dirty[0]);
-
-		dirty |= objset_is_dirty(l->dirty_os[txg & TXG_MASK], txg);
-	}
-	return dirty;
-}
-
 static inline void hw_sync(void *arg, uint64_t txg)
 {
 	struct harness *h = arg;
@@ -169,7 +155,7 @@ static inline void hw_sync(void *arg, uint64_t txg)
 			h->freeing = dsl_pool_free_some(h->p, &tx);
 		if (objset_sync(h->mos, &tx))
 			h->failed++;
-	} while (objset_is_dirty(h->mos, txg) || hw_sets_dirty(h, txg));
+	} while (objset_is_dirty(h->mos, txg) || dsl_pool_needs_pass(h->p, txg));
 	objset_sync_done(h->mos, txg);
 	dsl_pool_sync_done(h->p, txg);
 	h->groups++;

@@ -4,6 +4,7 @@
  * and nothing may be left over.
  */
 #include "dsl_census.h"
+#include "dsl/dsl_prop_set.h"
 
 #define OBJECTS   3
 #define BLOCKS    24
@@ -145,16 +146,22 @@ static void block_fill(uint8_t *block, uint32_t seed)
 	tp_pattern(block, seed % 3 == 0 ? 16 : seed % 3 == 1 ? BLOCKSIZE / 2 : BLOCKSIZE, seed);
 }
 
-static void change_block(struct world *w, struct objset *os, struct contents *c, unsigned object, unsigned blk)
+/* False: there is no room. */
+static bool change_block(struct world *w, struct objset *os, struct contents *c, unsigned object, unsigned blk)
 {
 	struct tx tx = {.os = os, .bytes = BLOCKSIZE};
 	uint8_t block[BLOCKSIZE];
 	struct dnode *dn;
 	bool punch = rnd(w, 6) == 0;
+	int err;
 
 	if (punch)
 		tx.flags = TX_NETFREE;
-	assert_int_equal(tx_begin_wait(w->h->tp->dp.txgs, &tx), 0);
+	err = tx_begin_wait(w->h->tp->dp.txgs, &tx);
+	if (err) {
+		assert_true(!punch && (err == -EDQUOT || err == -ENOSPC));
+		return false;
+	}
 	assert_int_equal(dnode_hold(os, object + 1, &dn, NULL), 0);
 	if (punch) {
 		c->seed[object][blk] = 0;
@@ -166,6 +173,7 @@ static void change_block(struct world *w, struct objset *os, struct contents *c,
 	}
 	dnode_release(dn);
 	tx_end(&tx);
+	return true;
 }
 
 static void do_write(struct world *w)
@@ -183,8 +191,8 @@ static void do_write(struct world *w)
 	ds = hold(w, name);
 	if (dsl_dataset_open_objset(ds, &os, &e))
 		fail_msg("%s", e.text);
-	while (n--)
-		change_block(w, os, &w->head[i].c, rnd(w, OBJECTS), rnd(w, BLOCKS));
+	while (n-- && change_block(w, os, &w->head[i].c, rnd(w, OBJECTS), rnd(w, BLOCKS)))
+		;
 	objset_release(os);
 	dsl_dataset_release(ds);
 	if (rnd(w, 2))
@@ -193,10 +201,14 @@ static void do_write(struct world *w)
 
 /* --- operations --- */
 
-static void expect(int err, int want, const struct err *e, const char *what, const char *name)
+/* Did it happen? What there is no room for does not, and leaves no trace. */
+static bool expect(int err, int want, const struct err *e, const char *what, const char *name)
 {
-	if ((err == 0) != (want == 0) || (want && err != want))
+	if (err == -ENOSPC || err == -EDQUOT)
+		return false;
+	if (err != want)
 		fail_msg("%s %s: %d (%s) instead of %d", what, name, err, e->text, want);
+	return err == 0;
 }
 
 static void do_create(struct world *w)
@@ -211,7 +223,7 @@ static void do_create(struct world *w)
 	w->head[i] = (struct mhead){.used = true, .parent = parent, .origin = -1};
 	snprintf(w->head[i].last, sizeof(w->head[i].last), "f%u", w->names++);
 	head_name(w, i, name);
-	expect(dsl_create(w->h->p, &c, &e), 0, &e, "create", name);
+	w->head[i].used = expect(dsl_create(w->h->p, &c, &e), 0, &e, "create", name);
 }
 
 static void do_snapshot(struct world *w)
@@ -222,6 +234,7 @@ static void do_snapshot(struct world *w)
 	size_t n = 0;
 	bool all = rnd(w, 4) == 0;
 	unsigned number = w->names++;
+	uint64_t before = w->seq;
 
 	for (int i = 0; i < HEADS; i++) {
 		int s = free_slot(w, true);
@@ -234,7 +247,11 @@ static void do_snapshot(struct world *w)
 		names[n] = text[n];
 		n++;
 	}
-	expect(dsl_snapshot(w->h->p, names, n, NULL, &e), 0, &e, "snapshot", n ? names[0] : "");
+	if (expect(dsl_snapshot(w->h->p, names, n, NULL, &e), 0, &e, "snapshot", n ? names[0] : ""))
+		return;
+	for (int s = 0; s < SNAPS; s++)
+		if (w->snap[s].used && w->snap[s].seq > before)
+			w->snap[s].used = false;
 }
 
 static void do_clone(struct world *w)
@@ -250,7 +267,7 @@ static void do_clone(struct world *w)
 	snprintf(w->head[i].last, sizeof(w->head[i].last), "c%u", w->names++);
 	snap_name(w, s, snap);
 	head_name(w, i, name);
-	expect(dsl_clone(w->h->p, snap, name, NULL, &e), 0, &e, "clone", name);
+	w->head[i].used = expect(dsl_clone(w->h->p, snap, name, NULL, &e), 0, &e, "clone", name);
 }
 
 static void do_promote(struct world *w)
@@ -263,8 +280,7 @@ static void do_promote(struct world *w)
 		return;
 	head_name(w, i, name);
 	s = w->head[i].origin;
-	expect(dsl_promote(w->h->p, name, &e), s < 0 ? -EINVAL : 0, &e, "promote", name);
-	if (s < 0)
+	if (!expect(dsl_promote(w->h->p, name, &e), s < 0 ? -EINVAL : 0, &e, "promote", name))
 		return;
 	oh = w->snap[s].owner;
 	for (int k = 0; k < SNAPS; k++)
@@ -276,7 +292,7 @@ static void do_promote(struct world *w)
 
 static void do_rollback(struct world *w)
 {
-	int i = pick(w, false), s;
+	int i = pick(w, false), s, err;
 	char name[DSL_NAME_MAX], snap[DSL_NAME_MAX];
 	struct err e = ERR_INIT;
 
@@ -286,9 +302,10 @@ static void do_rollback(struct world *w)
 	s = newest(w, i);
 	if (s >= 0)
 		snap_name(w, s, snap);
-	expect(dsl_rollback(w->h->p, name, s >= 0 && rnd(w, 2) ? snap : NULL, &e), s < 0 ? -EINVAL : 0, &e, "rollback",
-	       name);
-	if (s >= 0)
+	err = dsl_rollback(w->h->p, name, s >= 0 && rnd(w, 2) ? snap : NULL, &e);
+	if (s >= 0 && err == -EEXIST) /* there is a bookmark after the snapshot */
+		return;
+	if (expect(err, s < 0 ? -EINVAL : 0, &e, "rollback", name))
 		w->head[i].c = w->snap[s].c;
 }
 
@@ -348,7 +365,8 @@ static void do_rename(struct world *w)
 	if (up == old.parent || rnd(w, 2))
 		snprintf(w->head[i].last, sizeof(w->head[i].last), "r%u", w->names++);
 	head_name(w, i, to);
-	expect(dsl_rename(w->h->p, from, to, false, &e), 0, &e, "rename", from);
+	if (!expect(dsl_rename(w->h->p, from, to, false, &e), 0, &e, "rename", from))
+		w->head[i] = old;
 }
 
 static void do_rename_snapshot(struct world *w)
@@ -363,6 +381,73 @@ static void do_rename_snapshot(struct world *w)
 	snprintf(w->snap[s].name, sizeof(w->snap[s].name), "t%u", w->names++);
 	snap_name(w, s, to);
 	expect(dsl_rename(w->h->p, from, to, false, &e), 0, &e, "rename", from);
+}
+
+/* --- quotas and reservations --- */
+
+struct limit {
+	struct dsl_pool *p;
+	const char *name;
+	const struct prop_special *s;
+	struct prop_set_value v;
+};
+
+static int limit_check(void *arg, struct tx *tx, struct err *e)
+{
+	struct limit *l = arg;
+	struct dsl_dataset *ds;
+	int err = dsl_dataset_hold(l->p, l->name, &ds, e);
+
+	if (err)
+		return err;
+	err = l->s->check(ds, l->v.number, tx, e);
+	dsl_dataset_release(ds);
+	return err;
+}
+
+static void limit_sync(void *arg, struct tx *tx)
+{
+	struct limit *l = arg;
+	struct dsl_dataset *ds;
+
+	assert_int_equal(dsl_dataset_hold(l->p, l->name, &ds, NULL), 0);
+	prop_special_store(ds, l->s, PROP_SET_LOCAL, &l->v, tx);
+	dsl_dataset_release(ds);
+}
+
+static void do_limit(struct world *w)
+{
+	static const char *const props[] = {"quota", "reservation", "refquota", "refreservation"};
+	int i = pick(w, false);
+	char name[DSL_NAME_MAX];
+	struct limit l = {w->h->p, name, prop_special_find(props[rnd(w, 4)]), {0}};
+	struct dsl_task t = {.check = limit_check, .sync = limit_sync, .arg = &l, .policy = DSL_SPACE_EXTRA};
+	struct err e = ERR_INIT;
+
+	if (i < 0)
+		return;
+	head_name(w, i, name);
+	l.v.number = rnd(w, 3) ? rnd(w, 600) * 1024 : 0;
+	expect(dsl_task_run(w->h->p, &t, &e), 0, &e, l.s->name, name);
+}
+
+/* --- bookmarks --- */
+
+static void do_bookmark(struct world *w)
+{
+	int s = pick(w, true);
+	char snap[DSL_NAME_MAX], name[DSL_NAME_MAX], up[DSL_NAME_MAX];
+	const char *names[1] = {name};
+	struct err e = ERR_INIT;
+
+	if (s < 0)
+		return;
+	snap_name(w, s, snap);
+	head_name(w, w->snap[s].owner, up);
+	snprintf(name, sizeof(name), "%.200s#b%u", up, w->names++);
+	expect(dsl_bookmark_create(w->h->p, snap, name, &e), 0, &e, "bookmark", name);
+	if (rnd(w, 3) == 0)
+		expect(dsl_bookmark_destroy(w->h->p, names, 1, &e), 0, &e, "destroy bookmark", name);
 }
 
 /* --- checking --- */
@@ -417,8 +502,9 @@ typedef void (*op_fn)(struct world *w);
 static const struct {
 	op_fn fn;
 	unsigned weight;
-} ops[] = {{do_write, 30},   {do_create, 6},       {do_snapshot, 14},         {do_clone, 7},  {do_promote, 8},
-	   {do_rollback, 6}, {do_destroy_head, 7}, {do_destroy_snapshot, 14}, {do_rename, 5}, {do_rename_snapshot, 3}};
+} ops[] = {{do_write, 30},  {do_create, 6},   {do_snapshot, 14},    {do_clone, 7},
+	   {do_promote, 8}, {do_rollback, 6}, {do_destroy_head, 7}, {do_destroy_snapshot, 14},
+	   {do_rename, 5},  {do_limit, 7},    {do_bookmark, 5},     {do_rename_snapshot, 3}};
 
 static void step(struct world *w)
 {
