@@ -1,6 +1,4 @@
 /* Writing a group of an object set: the loop of events, the meta-dnode, the header. See dmu/sync.h. */
-#include <unistd.h>
-
 #include "dmu/sync.h"
 
 #define SYNC_BYTES  (UINT64_C(24) << 20) /* being written at once */
@@ -56,12 +54,12 @@ static void events_run(struct sync *s)
 bool sync_retry_read(struct sync *s, const struct zbookmark *zb, int err)
 {
 	struct zio_pool *zp = s->os->dp->zp;
+	uint64_t resumes;
 
-	if (s->err || (err != -EIO && err != -ENXIO) || !zp->on_write_failure || !zp->on_write_failure(zp, zb, err))
+	if (s->err || (err != -EIO && err != -ENXIO) || !zp->on_write_failure)
 		return false;
-	while (zio_is_suspended(zp))
-		usleep(20000);
-	return true;
+	resumes = zio_resumes(zp);
+	return zp->on_write_failure(zp, zb, err) && zio_wait_resumed(zp, resumes);
 }
 
 /* --- the loop --- */
@@ -155,6 +153,43 @@ static struct buf *header_encode(struct objset *os)
 	return buf;
 }
 
+/* Of an encrypted set whose key is not loaded: only the log's header changes, which no MAC covers. */
+static struct buf *header_patch(struct objset *os)
+{
+	struct zbookmark zb = {os->id, 0, -1, 0};
+	struct buf *old = NULL, *buf = NULL;
+
+	if (arc_read_wait(os->dp->arc, os->dp->zp, &os->rootbp, &zb, NULL, 0, &old))
+		return NULL;
+	buf = buf_alloc(old->size);
+	if (buf) {
+		memcpy(buf->data, old->data, old->size);
+		memcpy(buf->data + ZIL_AT, os->zil_header, sizeof(os->zil_header));
+		if (bp_is_swapped(&os->rootbp))
+			swap64_buffer(buf->data + ZIL_AT, sizeof(os->zil_header));
+	}
+	buf_release(old);
+	return buf;
+}
+
+static void write_as_is(struct zio_write *w, const struct bp *old)
+{
+	struct bp_props props = {
+	    .lsize = w->lsize,
+	    .psize = w->lsize,
+	    .compress = COMPRESS_OFF,
+	    .checksum = w->policy.checksum,
+	    .type = DMU_OT_OBJSET,
+	    .crypt = true,
+	    .swapped = bp_is_swapped(old),
+	};
+
+	w->flags = ZIO_WRITE_RAW;
+	w->rewrite = false;
+	memset(&w->bp, 0, sizeof(w->bp));
+	bp_set_props(&w->bp, &props);
+}
+
 static uint64_t root_fill(struct objset *os)
 {
 	uint64_t fill = 0;
@@ -183,7 +218,8 @@ static int header_write(struct sync *s)
 {
 	struct objset *os = s->os;
 	const struct dnode_shape shape = {.type = DMU_OT_OBJSET};
-	struct buf *buf = header_encode(os);
+	bool locked = os->encrypted && !os->key;
+	struct buf *buf = locked ? header_patch(os) : header_encode(os);
 	struct zio_write w = {
 	    .data = buf,
 	    .key = os->key,
@@ -196,9 +232,11 @@ static int header_write(struct sync *s)
 	int err;
 
 	if (!buf)
-		return -ENOMEM;
+		return -EIO;
 	w.lsize = buf->size;
 	sync_policy(os, os->meta, &shape, 0, false, &w.policy);
+	if (locked)
+		write_as_is(&w, &os->rootbp);
 	err = zio_write_wait(os->dp->zp, &w);
 	if (!err) {
 		header_replace(s, &w.bp);

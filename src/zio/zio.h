@@ -180,6 +180,10 @@ void zio_writer_destroy(struct zio_pool *zp);
 void zio_resume(struct zio_pool *zp);
 void zio_abandon(struct zio_pool *zp);
 bool zio_is_suspended(const struct zio_pool *zp);
+/* For a read that a group cannot do without, while on_write_failure has it wait: zio_resumes is asked before; waits
+ * until zio_resume is called after that. False: abandoned. */
+uint64_t zio_resumes(const struct zio_pool *zp);
+bool zio_wait_resumed(const struct zio_pool *zp, uint64_t resumes);
 
 /* Give a block's space back in txg (syncing or quiescing context): each DVA, and a gang block's members, whose header
  * is read; waits then. Holes and embedded pointers: nothing. Not for cpu workers. Dedup and cloned blocks are the

@@ -535,6 +535,7 @@ void zio_writer_create(struct zio_pool *zp)
 {
 	struct zio_writer *wr = xcalloc(1, sizeof(*wr));
 
+	pthread_cond_init(&wr->resumed, NULL);
 	pthread_mutex_init(&wr->lock, NULL);
 	list_init(&wr->queued);
 	list_init(&wr->kept);
@@ -551,6 +552,7 @@ void zio_writer_destroy(struct zio_pool *zp)
 	BUG_ON(atomic_load(&wr->in_flight) != 0);
 	zp->writer = NULL;
 	taskq_destroy(wr->wait);
+	pthread_cond_destroy(&wr->resumed);
 	pthread_mutex_destroy(&wr->lock);
 	free(wr);
 }
@@ -583,6 +585,9 @@ static void kept_run(struct zio_pool *zp, bool abandon)
 	pthread_mutex_lock(&wr->lock);
 	if (abandon)
 		atomic_store(&wr->abandoned, true);
+	else
+		wr->resumes++;
+	pthread_cond_broadcast(&wr->resumed);
 	list_splice(&list, &wr->kept);
 	pthread_mutex_unlock(&wr->lock);
 	while ((n = list_pop(&list))) {
@@ -613,4 +618,22 @@ bool zio_is_suspended(const struct zio_pool *zp)
 		return false;
 	SCOPED_LOCK(&wr->lock);
 	return !list_is_empty(&wr->kept);
+}
+
+uint64_t zio_resumes(const struct zio_pool *zp)
+{
+	struct zio_writer *wr = zp->writer;
+
+	SCOPED_LOCK(&wr->lock);
+	return wr->resumes;
+}
+
+bool zio_wait_resumed(const struct zio_pool *zp, uint64_t resumes)
+{
+	struct zio_writer *wr = zp->writer;
+
+	SCOPED_LOCK(&wr->lock);
+	while (wr->resumes == resumes && !atomic_load(&wr->abandoned))
+		pthread_cond_wait(&wr->resumed, &wr->lock);
+	return !atomic_load(&wr->abandoned);
 }

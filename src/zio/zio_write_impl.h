@@ -75,6 +75,8 @@ struct zio_writer {
 	struct list queued;   /* struct zio_write, not started yet */
 	struct list kept;     /* writes that failed and wait for zio_resume */
 	uint64_t next_ticket;
+	uint64_t resumes; /* calls of zio_resume */
+	pthread_cond_t resumed;
 	atomic_bool abandoned; /* set with the lock held */
 };
 
