@@ -48,7 +48,7 @@ static void life_store(struct world *w, unsigned i, const struct life *l)
 static void life_write(struct world *w, struct life *l)
 {
 	struct tx tx = sp_open_tx(w->tp, w->open);
-	uint8_t bonus[1600], data[8192];
+	uint8_t bonus[2560], data[8192];
 	struct dnode *dn;
 
 	assert_int_equal(dnode_hold(w->os, l->object, &dn, NULL), 0);
