@@ -14,7 +14,8 @@
 #define VP_ID     77
 #define VP_FIRST  11u
 #define VP_ARC    (UINT64_C(32) << 20)
-#define VP_MARK   48 /* marks: the kind above this bit */
+#define VP_GROUPS 8192 /* that are synced at most */
+#define VP_MARK   48   /* marks: the kind above this bit */
 #define VP_SYNCED UINT64_C(1)
 
 struct vp_synced {
@@ -25,7 +26,7 @@ struct vp_synced {
 };
 
 struct volpool {
-	struct recorder *rec; /* NULL: a crash */
+	struct recorder *rec; /* NULL: nothing is recorded */
 	struct testpool *tp;
 	struct objset *os;
 	struct zvol zv; /* as zvol_open would make it */
@@ -75,6 +76,7 @@ static inline void vp_sync_now(struct volpool *vp, uint64_t txg)
 	}
 	for (unsigned i = 0; i < TP_TOPS; i++)
 		assert_int_equal(disk_flush(vp->tp->disk[i]), 0);
+	BUG_ON(vp->nsynced == VP_GROUPS);
 	vp->synced[vp->nsynced] = (struct vp_synced){txg, vp->os->rootbp, .extents = vp_extents(vp, txg)};
 	memcpy(vp->synced[vp->nsynced].header, vp->os->zil_header, ZIL_HEADER_SIZE);
 	if (vp->rec)
@@ -119,15 +121,17 @@ static inline void vp_close(struct volpool *vp)
 	zvol_live_close(vp->zv.live);
 }
 
-static inline struct volpool *vp_create(unsigned ashift, uint64_t volsize, uint32_t blocksize)
+/* Over rec's disks; NULL: disks in memory that record nothing. */
+static inline struct volpool *vp_create_over(struct recorder *rec, unsigned ashift, uint64_t volsize,
+					     uint32_t blocksize)
 {
 	struct volpool *vp = xcalloc(1, sizeof(*vp));
 	struct tx tx = {.txg = VP_FIRST, .syncing = true, .pass = 1};
 
-	vp->rec = recorder_create(TP_TOPS, TP_SIZE);
-	vp->tp = tp_create_over(ashift, VP_ARC, vp_recorded, vp->rec);
+	vp->rec = rec;
+	vp->tp = tp_create_over(ashift, VP_ARC, rec ? vp_recorded : NULL, rec);
 	tp_set_writable(vp->tp);
-	vp->synced = xcalloc(65536, sizeof(*vp->synced));
+	vp->synced = xcalloc(VP_GROUPS, sizeof(*vp->synced));
 	vp->tp->dp.txgs = tx.txgs = txgs_create(VP_FIRST, vp_sync, vp);
 	assert_int_equal(objset_create(&vp->tp->dp, VP_ID, OBJSET_ZVOL, &vp_ops, vp, NULL, &tx, &vp->os), 0);
 	assert_int_equal(zvol_create_objects(vp->os, volsize, blocksize, &tx), 0);
@@ -135,6 +139,11 @@ static inline struct volpool *vp_create(unsigned ashift, uint64_t volsize, uint3
 	assert_int_equal(txg_wait_synced(vp->tp->dp.txgs, 0), 0);
 	assert_int_equal(vp_open(vp), 0);
 	return vp;
+}
+
+static inline struct volpool *vp_create(unsigned ashift, uint64_t volsize, uint32_t blocksize)
+{
+	return vp_create_over(recorder_create(TP_TOPS, TP_SIZE), ashift, volsize, blocksize);
 }
 
 /* The volume is closed. */
@@ -176,7 +185,7 @@ static inline struct volpool *vp_recover(struct crash *c, const struct vp_synced
 
 	vp->tp = tp_create_over(before->root->child[0]->ashift, VP_ARC, vp_crashed, c);
 	vp_allocator_after(vp, before);
-	vp->synced = xcalloc(4096, sizeof(*vp->synced));
+	vp->synced = xcalloc(VP_GROUPS, sizeof(*vp->synced));
 	vp->tp->dp.txgs = tx.txgs = txgs_create(first, vp_sync, vp);
 	if (objset_open(&vp->tp->dp, VP_ID, &last->root, NULL, &vp->os, &e))
 		fail_msg("%s", e.text);

@@ -155,6 +155,17 @@ def _nbd_seeds():
     yield 'refused', flags + go('p/v') + b''.join(request(c, 1 << 40, 0) for c in (0, 3, 4, 5, 6, 7, 99))
     yield 'unknown', flags + option(OPT_STARTTLS) + option(77, b'x' * 40) + go('p/none') + go('')
     yield 'contexts', flags + structured + meta(OPT_LIST_META_CONTEXT, 'p/v') + meta(OPT_LIST_META_CONTEXT, 'p/v', 'base:')
+    yield 'written', flags + go('p/w') + b''.join(
+        request(WRITE, o, n, o, f) + bytes([n & 255 | 1]) * n for o, n, f in (
+            (0, 8192, 0), (8190, 5, FLAG_FUA), (16384, 20000, 0), (100, 1, 0))) + request(FLUSH) + request(READ, 0, 40000)
+    yield 'trimmed', flags + structured + context + go('p/w') + request(WRITE, 0, 40000) + b'z' * 40000 + b''.join(
+        request(c, o, n, o, f) for c, o, n, f in (
+            (TRIM, 5000, 20000, 0), (WRITE_ZEROES, 100, 9000, FLAG_NO_HOLE), (WRITE_ZEROES, 30000, 10000, FLAG_FAST_ZERO),
+            (WRITE_ZEROES, 0, 1 << 20, FLAG_NO_HOLE | FLAG_FAST_ZERO), (BLOCK_STATUS, 0, 1 << 20, 0), (TRIM, 0, 1 << 20, 1),
+            (READ, 0, 1 << 20, 0)))
+    yield 'half-written', flags + go('p/w') + request(WRITE, 0, 1 << 20) + bytes(70000)
+    yield 'beyond', flags + go('p/w') + request(WRITE, 1 << 20, 16) + bytes(16) + request(WRITE_ZEROES, 1 << 40, 1) + b''.join(
+        request(c, 5, 5) for c in (FLUSH, TRIM)) + request(WRITE, 0, 33 << 20) + bytes(100)
     yield 'too-long', flags + option(OPT_GO, b'y' * 20000) + option(OPT_LIST)
 
 
