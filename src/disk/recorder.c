@@ -88,11 +88,13 @@ void recorder_mark(struct recorder *r, uint64_t value)
 
 size_t recorder_len(const struct recorder *r)
 {
+	SCOPED_LOCK((pthread_mutex_t *)(uintptr_t)&r->lock);
 	return r->len;
 }
 
 const struct record *recorder_record(const struct recorder *r, size_t i)
 {
+	SCOPED_LOCK((pthread_mutex_t *)(uintptr_t)&r->lock);
 	return r->log[i];
 }
 

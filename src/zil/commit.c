@@ -390,7 +390,7 @@ static void zil_advance(struct zil *z)
 		z->next = NULL;
 	}
 	b = z->cur;
-	if (!b || b->pending || b->started) {
+	if (!b || b->started || b->pending) {
 		pthread_mutex_unlock(&z->lock);
 		return;
 	}

@@ -146,10 +146,17 @@ static inline struct volpool *vp_create(unsigned ashift, uint64_t volsize, uint3
 	return vp_create_over(recorder_create(TP_TOPS, TP_SIZE), ashift, volsize, blocksize);
 }
 
-/* The volume is closed. */
-static inline void vp_destroy(struct volpool *vp)
+/* The volume is closed. No group is synced any more: the disks are quiet. */
+static inline void vp_stop(struct volpool *vp)
 {
 	txgs_destroy(vp->tp->dp.txgs);
+	vp->tp->dp.txgs = NULL;
+}
+
+static inline void vp_destroy(struct volpool *vp)
+{
+	if (vp->tp->dp.txgs)
+		vp_stop(vp);
 	objset_release(vp->os);
 	arc_flush_pool(vp->tp->dp.arc, vp->tp->zp.guid);
 	tp_destroy(vp->tp);

@@ -296,6 +296,7 @@ static void what_was_committed_survives_every_crash(void **state)
 	for (unsigned t = 0; t < THREADS; t++)
 		pthread_join(w[t].thread, NULL);
 	vp_close(vp);
+	vp_stop(vp);
 	struct walk end = walk_now(vp, THREADS * OPS);
 	assert_int_equal(end.records + end.blocks, 0);
 	free(end.op);

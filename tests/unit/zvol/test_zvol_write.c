@@ -283,6 +283,8 @@ static void run_and_crash(struct volpool *vp, unsigned crashes)
 	}
 	for (unsigned t = 0; t < THREADS; t++)
 		pthread_join(w[t].thread, NULL);
+	vp_close(vp);
+	vp_stop(vp);
 	len = recorder_len(vp->rec);
 	re = replay_create(vp->rec);
 	for (unsigned i = 0; i <= crashes; i++) {
@@ -307,7 +309,6 @@ static void what_was_flushed_survives_every_crash(void **state)
 	struct volpool *vp = vp_create(12, VOLSIZE, BS);
 
 	run_and_crash(vp, 150);
-	vp_close(vp);
 	vp_destroy(vp);
 }
 
@@ -317,7 +318,6 @@ static void with_logbias_throughput_too(void **state)
 
 	vp->os->props.logbias = 1;
 	run_and_crash(vp, 100);
-	vp_close(vp);
 	vp_destroy(vp);
 }
 
