@@ -488,6 +488,7 @@ int alloc_open(const struct alloc_args *args, struct alloc **out, struct err *e)
 	a->zp->alloc_arg = a;
 	a->zp->alloc = &alloc_ops;
 	alloc_load_all(a);
+	alloc_load_balance(a, a->synced_txg);
 	*out = a;
 	return 0;
 }

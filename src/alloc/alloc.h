@@ -73,6 +73,8 @@ void alloc_space(struct alloc *a, enum zio_class class, struct alloc_space *out)
 void alloc_top_space(struct alloc *a, const struct vdev *top, struct alloc_space *out);
 uint64_t alloc_dspace(struct alloc *a, uint64_t *used); /* deflated: all of the normal and special classes; in use */
 
+/* Bytes of the normal class that were freed and rest: cheap, unlike alloc_space. */
+uint64_t alloc_deferred(struct alloc *a);
 /* Bytes that a class can hand out now, and its size. */
 uint64_t alloc_class_left(struct alloc *a, enum zio_class class, uint64_t *size);
 

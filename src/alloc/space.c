@@ -131,6 +131,16 @@ uint64_t alloc_dspace(struct alloc *a, uint64_t *used)
 	return total;
 }
 
+uint64_t alloc_deferred(struct alloc *a)
+{
+	const struct group_table *t = atomic_load_explicit(&a->class[ZIO_CLASS_NORMAL].table, memory_order_acquire);
+	int64_t sum = 0;
+
+	for (unsigned i = 0; t && i < t->n; i++)
+		sum += atomic_load_explicit(&t->group[i]->deferred, memory_order_relaxed);
+	return not_negative(sum);
+}
+
 uint64_t alloc_class_left(struct alloc *a, enum zio_class class, uint64_t *size)
 {
 	const struct group_table *t = atomic_load_explicit(&a->class[class].table, memory_order_acquire);

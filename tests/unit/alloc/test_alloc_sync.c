@@ -572,6 +572,58 @@ static void log_devices_come_and_go(void **state)
 	a_log_device_comes_and_goes(no_features);
 }
 
+static int print_entry(void *arg, const struct spacemap_entry *e)
+{
+	snprintf(arg, 64, "%c %llu+%llu", e->free ? 'F' : 'A', (unsigned long long)e->offset,
+		 (unsigned long long)e->run);
+	return 0;
+}
+
+/* A block on a device that was removed: freed where it was moved to, and the old range is noted. */
+static void blocks_of_removed_devices_are_freed_where_they_are(void **state)
+{
+	struct alloc_pool p;
+	struct vdev *gone;
+	struct dva d = {.vdev = 2, .offset = 8192, .asize = 4096};
+	struct zap_spec spec = {.type = DMU_OTN_ZAP_METADATA};
+	uint64_t object;
+	char text[64] = "";
+
+	pool_create(&p, 1, 32 * MB, all_features);
+	assert_int_equal(pool_alloc(&p, 65536, 1, p.txg, 0), 0);
+	struct vdev_indirect_entry map = {0, 65536, 0, p.block[0].dva.offset};
+	gone = p.tp->root->child[2];
+	gone->kind = VDEV_INDIRECT;
+	gone->ms_array = 0;
+	assert_int_equal(vdev_indirect_set_mapping(gone, &map, 1), 0);
+	struct tx tx = pool_tx(&p, p.txg++);
+	assert_int_equal(zap_create(p.mos, &spec, &tx, &gone->zap_top), 0);
+	pool_passes(&p, &tx, false);
+	pool_reopen(&p);
+	p.tp->zp.alloc->free(p.a, &d, p.txg, 2);
+	pool_sync(&p, false);
+	/* The middle of the block is free now. */
+	p.block[1] = p.block[0];
+	p.block[0].dva.asize = 8192;
+	p.block[1].dva.offset += 8192 + 4096;
+	p.block[1].dva.asize -= 8192 + 4096;
+	p.nblocks = 2;
+	pool_check(&p, 0);
+	assert_int_equal(zap_lookup_u64(p.mos, gone->zap_top, "com.delphix:indirect_obsolete_sm", &object), 0);
+	assert_int_equal(spacemap_each(p.mos, object, 0, 0, print_entry, text), 0);
+	assert_string_equal(text, "A 8192+4096");
+	assert_int_equal(p.histograms, long_maps(&p));
+	/* Where nothing is mapped, nothing happens. */
+	d.offset = 1 << 20;
+	p.tp->zp.alloc->free(p.a, &d, p.txg, 2);
+	pool_sync(&p, false);
+	pool_check(&p, 0);
+	free(gone->priv);
+	gone->priv = NULL;
+	gone->kind = VDEV_DISK;
+	pool_destroy(&p);
+}
+
 /* More metaslabs in a running pool. */
 static void a_device_that_grows_is_used_whole(void **state)
 {
@@ -654,6 +706,7 @@ int main(void)
 	    cmocka_unit_test(a_block_may_be_freed_before_its_group),
 	    cmocka_unit_test(a_checkpoint_keeps_what_it_has_until_it_is_discarded),
 	    cmocka_unit_test(log_devices_come_and_go),
+	    cmocka_unit_test(blocks_of_removed_devices_are_freed_where_they_are),
 	    cmocka_unit_test(a_device_that_grows_is_used_whole),
 	    cmocka_unit_test(autotrim_takes_what_was_freed),
 	};
