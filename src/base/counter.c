@@ -22,6 +22,12 @@ uint64_t counter_read(const struct counter *c)
 	return sum;
 }
 
+void counter_reset(struct counter *c)
+{
+	for (unsigned i = 0; i < COUNTER_SHARDS; i++)
+		atomic_store_explicit(&c->shard[i].value, 0, memory_order_relaxed);
+}
+
 void histogram_add(struct histogram *h, uint64_t value)
 {
 	unsigned i = value ? 63 - __builtin_clzll(value) : 0;

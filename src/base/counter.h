@@ -22,6 +22,7 @@ static inline void counter_add(struct counter *c, uint64_t n)
 	atomic_fetch_add_explicit(&c->shard[counter_shard()].value, n, memory_order_relaxed);
 }
 uint64_t counter_read(const struct counter *c);
+void counter_reset(struct counter *c); /* what is added at the same time may be lost */
 
 /* Buckets by power of two: bucket i counts values in [2^i, 2^(i+1)). */
 struct histogram {

@@ -87,6 +87,7 @@ void nvlist_add_lists(struct nvlist *l, const char *name, struct nvlist *const *
 void nvlist_add_u64s(struct nvlist *l, const char *name, const uint64_t *v, size_t n);
 void nvlist_add_strings(struct nvlist *l, const char *name, const char *const *v, size_t n);
 void nvlist_add_bytes(struct nvlist *l, const char *name, const uint8_t *v, size_t n); /* byte array */
+void nvlist_add_pair(struct nvlist *l, const struct nvpair *p);                        /* copied, from another list */
 int nvlist_remove(struct nvlist *l, const char *name);
 
 /* Pairs in the order they were added. */

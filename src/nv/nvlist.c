@@ -495,6 +495,11 @@ void nvlist_take_list(struct nvlist *l, const char *name, struct nvlist *v)
 	nvlist_insert(l, p);
 }
 
+void nvlist_add_pair(struct nvlist *l, const struct nvpair *p)
+{
+	nvlist_insert(l, pair_copy(p));
+}
+
 void nvlist_add_list(struct nvlist *l, const char *name, const struct nvlist *v)
 {
 	nvlist_take_list(l, name, nvlist_copy(v));

@@ -8,30 +8,30 @@
 #include "base/counter.h"
 #include "base/os.h"
 #include "spa/search.h"
-#include "spa/spa_impl.h"
+#include "spa/spa_write.h"
 
-#define MMP_INTERVAL_MS      1000 /* 10.2 */
-#define MMP_IMPORT_INTERVALS 20
-#define MMP_WAIT_MAX_MS      (30 * 60 * 1000) /* what a damaged uberblock may ask for at most */
+#define MMP_WAIT_MAX_MS (30 * 60 * 1000) /* what a damaged uberblock may ask for at most */
 
 static uint64_t wait_ms(const struct uberblock *ub)
 {
 	bool valid = (ub->mmp_config & 5) == 5;
 	uint64_t interval = bits64(ub->mmp_config, 8, 24), fails = bits64(ub->mmp_config, 48, 16);
-	uint64_t delay_ms = ub->mmp_delay / 1000000, least = MMP_IMPORT_INTERVALS * MMP_INTERVAL_MS, ms;
+	uint64_t ours = tunable_get(&tunable_multihost_interval),
+		 times = tunable_get(&tunable_multihost_import_intervals), delay_ms = ub->mmp_delay / 1000000,
+		 least = times * ours, ms;
 
 	if (valid && fails > 0)
 		ms = fails * interval * 2;
 	else if (valid)
-		ms = MAX(least, (interval + delay_ms) * MMP_IMPORT_INTERVALS);
+		ms = MAX(least, (interval + delay_ms) * times);
 	else
-		ms = MAX(least, (MMP_INTERVAL_MS + delay_ms) * MMP_IMPORT_INTERVALS);
+		ms = MAX(least, (ours + delay_ms) * times);
 	ms = MAX(ms, 1000);
 	ms += ms * (now_ns() % 26) / 100;
 	return MIN(ms, MMP_WAIT_MAX_MS);
 }
 
-static bool check_is_needed(const struct nvlist *config, const struct uberblock *ub)
+bool spa_activity_check_is_needed(const struct nvlist *config, const struct uberblock *ub)
 {
 	uint64_t state = nvlist_u64_or(config, "state", POOL_STATE_ACTIVE), host = nvlist_u64_or(config, "hostid", 0);
 
@@ -57,7 +57,7 @@ int spa_activity_check(struct spa_loader *ld, const struct spa_uberblock *best, 
 	uint64_t end;
 	int err;
 
-	if (!check_is_needed(ld->args->config, &best->ub))
+	if (!spa_activity_check_is_needed(ld->args->config, &best->ub))
 		return 0;
 	if (os_hostid() == 0)
 		return err_set(

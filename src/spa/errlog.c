@@ -99,7 +99,7 @@ static int log_each(struct spa *spa, const char *key, error_fn fn, void *arg)
 
 int spa_errors_each(struct spa *spa, int (*fn)(void *arg, const struct zbookmark *zb), void *arg)
 {
-	struct zbookmark *now = NULL;
+	struct spa_error *now = NULL;
 	size_t n;
 	int err = log_each(spa, "errlog_last", fn, arg);
 
@@ -113,7 +113,7 @@ int spa_errors_each(struct spa *spa, int (*fn)(void *arg, const struct zbookmark
 	}
 	pthread_mutex_unlock(&spa->error_lock);
 	for (size_t i = 0; i < n && !err; i++)
-		err = fn(arg, &now[i]);
+		err = fn(arg, &now[i].zb);
 	free(now);
 	return err;
 }

@@ -90,7 +90,23 @@ int spa_features_load(struct spa *spa, struct err *e)
 	return 0;
 }
 
+int spa_feature_lookup(const struct spa *spa, const char *guid, uint64_t *count)
+{
+	struct spa_priv *pr = spa_priv(spa);
+	int err = -ENOENT;
+	SCOPED_LOCK(&pr->state_lock);
+
+	*count = 0;
+	if (pr->read_features)
+		err = nvlist_u64(pr->read_features, guid, count);
+	if (err && pr->write_features)
+		err = nvlist_u64(pr->write_features, guid, count);
+	return err;
+}
+
 bool spa_feature_is_active(const struct spa *spa, const char *guid)
 {
-	return spa_priv(spa)->active && strmap_get(spa_priv(spa)->active, guid);
+	uint64_t count;
+
+	return spa_feature_lookup(spa, guid, &count) == 0 && count > 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Import and export. An import runs on a thread of its own: the caller tells its stage to whoever waits, and can leave
+ * Import. It runs on a thread of its own: the caller tells its stage to whoever waits, and can leave
  * at any moment, even when a device hangs. A job that is left behind ends by itself and frees what it made.
  */
 #include <pthread.h>
@@ -8,7 +8,9 @@
 
 #include "base/counter.h"
 #include "base/os.h"
-#include "spa/spa_impl.h"
+#include "spa/layout.h"
+#include "spa/pool_props.h"
+#include "spa/spa_write.h"
 
 #define STAGE_SECONDS 120 /* without a new stage: some device does not answer */
 #define LEAVE_SECONDS 3   /* that a cancelled job may take to end before it is left behind */
@@ -37,7 +39,7 @@ static struct list registry;
 static bool registry_ready;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int register_pool(uint64_t guid, const char *name, struct err *e)
+int spa_register(uint64_t guid, const char *name, struct err *e)
 {
 	struct registered *r;
 	SCOPED_LOCK(&registry_lock);
@@ -58,6 +60,26 @@ static int register_pool(uint64_t guid, const char *name, struct err *e)
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	list_append(&registry, &r->node);
 	return 0;
+}
+
+bool spa_is_imported(uint64_t guid)
+{
+	SCOPED_LOCK(&registry_lock);
+
+	if (registry_ready)
+		list_for_each(&registry, n)
+			if (container_of(n, struct registered, node)->guid == guid)
+				return true;
+	return false;
+}
+
+void spa_reregister(uint64_t from, uint64_t to)
+{
+	SCOPED_LOCK(&registry_lock);
+
+	list_for_each(&registry, n)
+		if (container_of(n, struct registered, node)->guid == from)
+			container_of(n, struct registered, node)->guid = to;
 }
 
 static void unregister_pool(uint64_t guid)
@@ -84,6 +106,7 @@ struct spa *spa_create(void)
 	spa->load_info = nvlist_create();
 	pthread_mutex_init(&spa->error_lock, NULL);
 	pthread_mutex_init(&pr->space_lock, NULL);
+	pthread_mutex_init(&pr->state_lock, NULL);
 	pr->load_guid = hash_mix(now_ns(), (uintptr_t)spa);
 	return spa;
 }
@@ -101,6 +124,7 @@ void spa_destroy(struct spa *spa)
 	nvlist_destroy(pr->devices);
 	pthread_mutex_destroy(&spa->error_lock);
 	pthread_mutex_destroy(&pr->space_lock);
+	pthread_mutex_destroy(&pr->state_lock);
 	free(spa->errors);
 	free(spa->altroot);
 	free(pr);
@@ -168,8 +192,7 @@ int spa_job_stage(struct spa_job *job, const char *fmt, ...)
 	return job->cancel ? -EINTR : 0;
 }
 
-/* A pool nobody waits for any more. */
-static void job_drop_pool(struct spa *spa)
+void spa_drop(struct spa *spa)
 {
 	bool registered = spa_priv(spa)->registered;
 	uint64_t guid = spa->guid;
@@ -193,7 +216,7 @@ static void *job_run(void *arg)
 	pthread_cond_signal(&job->cond);
 	if (job->left) {
 		pthread_mutex_unlock(&job->lock);
-		job_drop_pool(ld.spa);
+		spa_drop(ld.spa);
 		pthread_mutex_lock(&job->lock);
 	}
 	job_release_locked(job);
@@ -249,7 +272,7 @@ static int job_wait_locked(struct spa_job *job, const struct spa_import *args, s
 	return job->err;
 }
 
-static int name_check(const char *name, struct err *e)
+int spa_name_check(const char *name, struct err *e)
 {
 	static const char *const reserved[] = {"mirror", "raidz", "draid", "spare"};
 	size_t len = strlen(name);
@@ -268,19 +291,19 @@ static int name_check(const char *name, struct err *e)
 }
 
 /* -o: nothing can be stored in a pool that is opened read-only; what asks for just that is taken. */
-static int props_check(const struct nvlist *props, struct err *e)
+static int props_check(const struct spa_import *args, struct err *e)
 {
-	for (const struct nvpair *p = props ? nvlist_first(props) : NULL; p; p = nvlist_next(props, p)) {
-		const char *name = nvpair_name(p), *value = nvpair_string(p, 0);
+	struct spa_pool_props p;
+	int err = spa_pool_props_parse(NULL, args->props, SPA_PROPS_IMPORT, &p, e);
 
-		if (strcmp(name, "cachefile") == 0 || strcmp(name, "altroot") == 0)
-			continue;
-		if (strcmp(name, "readonly") != 0)
-			return err_set(e, -EROFS, "property %s cannot be set: the pool is opened read-only", name);
-		if (strcmp(value, "on") != 0)
-			return err_set(e, -EROFS, "readonly=%s: pools can be opened read-only only", value);
-	}
-	return 0;
+	if (err)
+		return err;
+	if (!args->writable && (nvlist_len(p.stored) || nvlist_len(p.config) || nvlist_len(p.enable) || p.version))
+		err = err_set(e, -EROFS, "properties cannot be set: the pool is opened read-only");
+	else if (args->writable && p.readonly)
+		err = err_set(e, -EINVAL, "readonly=on: the pool is asked for to be written");
+	spa_pool_props_free(&p);
+	return err;
 }
 
 static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
@@ -293,7 +316,7 @@ static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
 		err_set(e, -EINVAL, "the configuration has no pool guid");
 		return NULL;
 	}
-	if (name_check(name, e) || props_check(args->props, e) || (!args->trial && register_pool(guid, name, e)))
+	if (spa_name_check(name, e) || props_check(args, e) || (!args->trial && spa_register(guid, name, e)))
 		return NULL;
 	spa = spa_create();
 	spa_priv(spa)->registered = !args->trial;
@@ -364,21 +387,14 @@ int spa_import(const struct spa_import *args, struct spa **out, struct err *e)
 	if (!err && args->rewind_dry)
 		dry_run_note(spa);
 	if (!left && err)
-		job_drop_pool(spa);
+		spa_drop(spa);
 	else if (!left)
 		*out = spa;
+	if (*out && args->writable) {
+		spa_history_internal(spa, "import", NULL, NULL, "pool version 5000; software version Tarn");
+		spa_opened(spa, "sysevent.fs.zfs.pool_import");
+	}
 	return err ? err_prefix(ee, err, "cannot import '%s'", name) : 0;
-}
-
-int spa_export(struct spa *spa, struct err *e)
-{
-	unsigned holds = atomic_load(&spa->holds);
-
-	if (holds)
-		return err_set(e, -EBUSY, "cannot export '%s': pool is busy (%u mounts, exports or clients)", spa->name,
-			       holds);
-	job_drop_pool(spa);
-	return 0;
 }
 
 void spa_hold(struct spa *spa)

@@ -35,10 +35,11 @@ static bool label_names_leaf(struct disk *d, uint64_t pool_guid, uint64_t guid, 
 
 int spa_leaf_open(void *arg, struct vdev *leaf, struct disk **out, struct err *e)
 {
-	const struct spa_opener *o = arg;
+	struct spa_opener *o = arg;
 	uint64_t orig = nvlist_u64_or(leaf->config, "orig_guid", 0);
 	const char *path = device_path(o->devices, leaf->guid);
 	autofree char *stage = NULL;
+	struct err why = ERR_INIT;
 	int err;
 
 	if (!path && orig)
@@ -48,9 +49,11 @@ int spa_leaf_open(void *arg, struct vdev *leaf, struct disk **out, struct err *e
 	stage = xasprintf("opening %s", path);
 	if (o->stop && o->stop(o->stop_arg, stage))
 		return -EINTR;
-	err = partition_disk_open(path, DISK_RDONLY, out, e);
+	err = partition_disk_open(path, o->flags, out, &why);
+	if (err && err != -ENOENT && !o->failure[0])
+		str_copy(o->failure, sizeof(o->failure), why.text);
 	if (err)
-		return err;
+		return err_set(e, err, "%s", why.text);
 	if (!label_names_leaf(*out, o->pool_guid, leaf->guid, orig)) {
 		disk_close(*out);
 		*out = NULL;

@@ -4,7 +4,7 @@
  */
 #include <time.h>
 
-#include "spa/spa_impl.h"
+#include "spa/spa_write.h"
 
 /* How far one goes back without "extreme": blocks of these txgs were not reused yet (8.4), nor were those of the state
  * just before the newest, however far back it is: between the two nothing was committed. */
@@ -20,9 +20,15 @@ static bool opener_stop(void *arg, const char *stage)
 
 void spa_tree_open(struct spa_loader *ld, struct vdev *root)
 {
-	struct spa_opener opener = {spa_priv(ld->spa)->devices, ld->spa->guid, opener_stop, ld};
+	struct spa_opener opener = {.devices = spa_priv(ld->spa)->devices,
+				    .pool_guid = ld->spa->guid,
+				    .flags = ld->args->writable && root != ld->untrusted ? DISK_RDWR : DISK_RDONLY,
+				    .stop = opener_stop,
+				    .stop_arg = ld};
 
 	vdev_tree_open(root, spa_leaf_open, &opener);
+	if (opener.failure[0])
+		spa_note(ld->spa, "%s", opener.failure);
 }
 
 static unsigned leaves_open(const struct vdev *vd)
@@ -111,13 +117,13 @@ static void pool_on_error(struct zio_pool *zp, const struct bp *bp, const struct
 	SCOPED_LOCK(&spa->error_lock);
 
 	for (size_t i = spa->nerrors; i > 0; i--)
-		if (memcmp(&spa->errors[i - 1], zb, sizeof(*zb)) == 0)
+		if (memcmp(&spa->errors[i - 1].zb, zb, sizeof(*zb)) == 0)
 			return;
 	if (spa->nerrors == SPA_ERRORS_MAX)
 		return;
 	if (spa->nerrors % 64 == 0)
 		spa->errors = xrealloc(spa->errors, (spa->nerrors + 64) * sizeof(*spa->errors));
-	spa->errors[spa->nerrors++] = *zb;
+	spa->errors[spa->nerrors++] = (struct spa_error){*zb, bp_physical_birth(bp)};
 }
 
 static int mos_open(struct spa_loader *ld, const struct uberblock *ub, struct err *e)
@@ -193,12 +199,18 @@ void spa_unload(struct spa *spa)
 	struct spa_priv *pr = spa_priv(spa);
 
 	spa->zp.on_error = NULL;
+	spa_writer_stop(spa);
+	if (spa->dsl && pr->writer)
+		dsl_pool_abandon(spa->dsl, NULL); /* nothing, unless the pool could not be written */
+	if (spa->mos && pr->writer)
+		objset_abandon(spa->mos);
 	if (spa->dsl)
 		dsl_pool_close(spa->dsl);
 	if (spa->mos)
 		objset_release(spa->mos);
 	if (spa->dp.arc)
-		arc_flush_pool(spa->dp.arc, spa->guid);
+		arc_flush_pool(spa->dp.arc, spa->zp.guid);
+	spa_writer_destroy(spa);
 	vdev_tree_destroy(spa->root);
 	if (pr->salt)
 		checksum_salt_destroy(pr->salt);
@@ -349,6 +361,11 @@ int spa_load(struct spa_loader *ld, struct err *e)
 	if (!err) {
 		search_notes_copy(ld);
 		err = load_chosen(ld, e);
+	}
+	if (!err && ld->args->writable && !ld->args->rewind_dry) {
+		err = spa_open_writable(ld, e);
+		if (err)
+			spa_unload(spa);
 	}
 	if (!err) {
 		spa->import_time = (uint64_t)time(NULL);

@@ -82,6 +82,7 @@ static void stored_add(struct spa *spa, uint64_t zap, struct nvlist *out, const 
 static void config_string_add(const struct spa *spa, struct nvlist *out, const char *name, const char *fallback)
 {
 	const char *v;
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
 
 	if (nvlist_string(spa->config, name, &v) == 0 && v[0])
 		spa_prop_add(out, name, v, "local");
@@ -89,11 +90,13 @@ static void config_string_add(const struct spa *spa, struct nvlist *out, const c
 		spa_prop_add(out, name, fallback, "default");
 }
 
-/* Read-only pools are in no cache file; shown is what was asked for at import. */
+/* Read-only pools are in no cache file; shown is what was asked for. */
 static void cachefile_add(const struct spa *spa, struct nvlist *out)
 {
-	const char *v = nvlist_string_or(spa->load_info, "cachefile", "");
+	const char *v;
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
 
+	v = nvlist_string_or(spa->load_info, "cachefile", "");
 	spa_prop_add(out, "cachefile", v[0] ? v : "-", v[0] ? "local" : "default");
 }
 
@@ -145,7 +148,7 @@ uint64_t spa_percent(uint64_t part, uint64_t whole)
 /* The pool's own sums leave logs out; its fragmentation is the normal class's. */
 static struct space_sum pool_space(struct spa *spa, struct space_sum classes[SPA_CLASSES])
 {
-	const struct spa_top_space *space = spa_space(spa);
+	autofree struct spa_top_space *space = spa_space(spa);
 	struct space_sum total = {0};
 
 	memset(classes, 0, SPA_CLASSES * sizeof(*classes));
@@ -268,11 +271,9 @@ static void classes_add(struct nvlist *out, const struct space_sum classes[SPA_C
 /* --- features --- */
 static const char *feature_state(const struct spa *spa, const struct spa_feature *f)
 {
-	const struct spa_priv *pr = spa_priv(spa);
-	const struct nvlist *l = f->readonly_compat ? pr->write_features : pr->read_features;
 	uint64_t count;
 
-	if (nvlist_u64(l, f->guid, &count))
+	if (spa_feature_lookup(spa, f->guid, &count))
 		return "disabled";
 	return count ? "active" : "enabled";
 }
@@ -291,26 +292,29 @@ static void unsupported_add(const struct nvlist *counts, struct nvlist *out)
 
 static void features_add(const struct spa *spa, struct nvlist *out)
 {
+	struct spa_priv *pr = spa_priv(spa);
+
 	for (size_t i = 0; i < spa_feature_table_len; i++) {
 		autofree char *name = xasprintf("feature@%s", spa_feature_table[i].name);
 
 		spa_prop_add(out, name, feature_state(spa, &spa_feature_table[i]), "local");
 	}
-	unsupported_add(spa_priv(spa)->read_features, out);
-	unsupported_add(spa_priv(spa)->write_features, out);
+	pthread_mutex_lock(&pr->state_lock);
+	unsupported_add(pr->read_features, out);
+	unsupported_add(pr->write_features, out);
+	pthread_mutex_unlock(&pr->state_lock);
 }
 
-int spa_props_get(struct spa *spa, struct nvlist **out)
+static void props_add(struct spa *spa, struct nvlist *l)
 {
 	struct space_sum classes[SPA_CLASSES], total = pool_space(spa, classes);
-	struct nvlist *l = nvlist_create();
 	uint64_t zap = 0;
 
 	spa_mos_u64(spa->mos, "pool_props", &zap);
 	spa_prop_add_number(l, "size", total.size, "-");
 	spa_prop_add_number(l, "capacity", spa_percent(total.allocated, total.size), "-");
 	spa_prop_add(l, "altroot", spa->altroot ? spa->altroot : "-", spa->altroot ? "local" : "default");
-	spa_prop_add(l, "health", spa_state_of_root(spa->root), "-");
+	spa_prop_add(l, "health", spa_state(spa), "-");
 	spa_prop_add_number(l, "guid", spa->guid, "-");
 	spa_prop_add_dash(l, "version", spa->version, SPA_VERSION, spa->version == SPA_VERSION ? "default" : "local");
 	stored_add(spa, zap, l, "bootfs", STORED_BOOTFS, 0);
@@ -323,7 +327,7 @@ int spa_props_get(struct spa *spa, struct nvlist **out)
 	dedup_add(spa, l);
 	spa_prop_add_number(l, "free", total.size - total.allocated, "-");
 	spa_prop_add_number(l, "allocated", total.allocated, "-");
-	spa_prop_add(l, "readonly", "on", "-");
+	spa_prop_add(l, "readonly", spa_is_writable(spa) ? "off" : "on", spa_is_writable(spa) ? "default" : "-");
 	stored_add(spa, zap, l, "ashift", STORED_NUMBER, 0);
 	config_string_add(spa, l, "comment", "-");
 	spa_prop_add_dash(l, "expandsize", total.expand, 0, "-");
@@ -340,6 +344,13 @@ int spa_props_get(struct spa *spa, struct nvlist **out)
 	classes_add(l, classes);
 	spa_user_props_add(spa, zap, l);
 	features_add(spa, l);
-	*out = l;
+}
+
+int spa_props_get(struct spa *spa, struct nvlist **out)
+{
+	*out = nvlist_create();
+	dsl_config_enter(spa->dsl);
+	props_add(spa, *out);
+	dsl_config_exit(spa->dsl);
 	return 0;
 }

@@ -35,8 +35,20 @@ static const struct reason {
      "The pool can be imported read-only.  To write it, access it on a system that supports these features.", NULL},
     {"bad-guid-sum", "One or more devices are missing: those that are there do not add up to the pool.",
      "Attach the missing devices and try again.", "ZFS-8000-6X"},
-    {"io-failure", "One or more devices are faulted in response to I/O failures, and the pool cannot be read any more.",
-     "Make sure the affected devices are connected, then export the pool and import it again.", "ZFS-8000-HC"},
+    {"io-failure-wait", "One or more devices are faulted in response to IO failures.",
+     "Make sure the affected devices are connected, then run 'zpool clear'.", "ZFS-8000-HC"},
+    {"io-failure-continue", "One or more devices are faulted in response to IO failures.",
+     "Make sure the affected devices are connected, then run 'zpool clear'.", "ZFS-8000-JQ"},
+    {"io-failure-mmp",
+     "The pool is suspended because multihost writes failed or were delayed; another system could import the pool "
+     "undetected.",
+     "Make sure the pool's devices are connected, then reboot your system and import the pool, or run 'zpool clear' "
+     "when no other system has it.",
+     "ZFS-8000-MM"},
+    {"metadata-failure",
+     "The pool is suspended because its metadata could not be read or changed as it had to be; nothing is written any "
+     "more.",
+     "Export the pool with '-f', and import it again; see the log for the cause.", "ZFS-8000-72"},
     {"bad-log", "An intent log device could not be read.",
      "Attach the missing device, or import the pool with '-m' without what is only in the log.", "ZFS-8000-K4"},
     {"missing-dev-nr",

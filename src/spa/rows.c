@@ -106,6 +106,8 @@ struct nvlist *spa_row(const struct vdev *vd, const char *class, const struct sp
 	nvlist_add_u64(row, "checksum_errors", counter_read(&vd->stats.checksum_errors));
 	nvlist_add_u64(row, "read_ops", counter_read(&vd->stats.read_ops));
 	nvlist_add_u64(row, "read_bytes", counter_read(&vd->stats.read_bytes));
+	nvlist_add_u64(row, "write_ops", counter_read(&vd->stats.write_ops));
+	nvlist_add_u64(row, "write_bytes", counter_read(&vd->stats.write_bytes));
 	if (counter_read(&vd->stats.slow_ios))
 		nvlist_add_u64(row, "slow_ios", counter_read(&vd->stats.slow_ios));
 	if (vd->disk && vd->disk->physical_block_size > UINT64_C(1) << vd->top->ashift) {

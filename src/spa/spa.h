@@ -51,6 +51,11 @@ struct spa_import {
 	void *progress_arg;
 };
 struct spa;
+/* A block that could not be read. */
+struct spa_error {
+	struct zbookmark zb;
+	uint64_t birth; /* physical */
+};
 /* Read-only: writes nothing at all to any device. Errors are sentences that name pool, device or feature and the cause.
  */
 int spa_import(const struct spa_import *args, struct spa **out, struct err *e);
@@ -79,10 +84,10 @@ struct spa {
 	bool temporary_name;
 	struct nvlist *load_info; /* what was odd: skipped labels, rewound seconds, missing devices */
 	atomic_uint holds;        /* mounts, exports, clients; spa_export wants 0 */
-	/* log of blocks that could not be read since import (data set, object, level, block), bounded; guarded by
-	 * error_lock */
+	/* blocks that could not be read since import, or, in pools that are written, since the last group; bounded;
+	 * guarded by error_lock */
 	pthread_mutex_t error_lock;
-	struct zbookmark *errors;
+	struct spa_error *errors;
 	size_t nerrors;
 	uint64_t import_time;
 	void *priv;
@@ -107,8 +112,10 @@ int spa_errors_each(struct spa *spa, int (*fn)(void *arg, const struct zbookmark
 
 struct spa_feature {
 	const char *guid, *name, *desc; /* "com.delphix:hole_birth", "hole_birth" */
+	const char *depends;            /* names of others it needs, blanks between */
 	bool readonly_compat, mos, per_dataset;
 	bool not_by_upgrade; /* enabled only by name, or in no release yet */
+	bool active_when_enabled;
 };
 extern const struct spa_feature spa_feature_table[];
 extern const size_t spa_feature_table_len;
@@ -121,7 +128,6 @@ void spa_release(struct spa *spa);
 
 /* import: args->writable; the log chains are claimed in the first group. */
 
-struct strings;
 struct spa_create {
 	const char *name;
 	/* vdev_tree as the command parsed it: type root, children of type file, disk, mirror ... with path, is_log,
@@ -134,6 +140,7 @@ struct spa_create {
 	const char *real_name;
 	bool no_features; /* -d */
 	bool force;
+	bool dry;            /* -n: every check, nothing written; *out NULL */
 	const char *history; /* the command line */
 	struct arc *arc;
 	/* zpl's: objects of the root file system. */
@@ -145,34 +152,42 @@ bool spa_is_writable(const struct spa *spa);
 /* Everything so far is on the devices (zpool sync). */
 void spa_sync_now(struct spa *spa);
 int spa_destroy_pool(struct spa *spa, struct err *e); /* state 2; then gone as after spa_export */
-/* Drops a pool whatever its state (export -f of one that is suspended): *lost (malloc'd, may be NULL) names what was
- * not written. */
-int spa_export_force(struct spa *spa, char **lost, struct err *e);
-int spa_add_vdevs(struct spa *spa, const struct nvlist *tree, bool force, struct err *e);
+/* Writes failed, and wait for spa_clear or spa_abandon. */
+bool spa_is_suspended(const struct spa *spa);
+/* Gives up a pool that cannot be written any more (export -f): whoever waits gets an error, and spa_export, once the
+ * holds are gone, writes nothing. *lost (malloc'd, may come back NULL) names the data sets with unwritten changes. */
+void spa_abandon(struct spa *spa, char **lost);
+/* dry: every check, nothing written. */
+int spa_add_vdevs(struct spa *spa, const struct nvlist *tree, bool force, bool dry, struct err *e);
 int spa_remove_vdev(struct spa *spa, const char *name, struct err *e); /* log devices */
 int spa_props_set(struct spa *spa, const struct nvlist *values, struct err *e);
-int spa_upgrade(struct spa *spa, uint64_t version, bool features, struct strings *done, struct err *e);
+/* Values as people write them; the device by name, path or guid, NULL or "root": the root. */
+int spa_vdev_props_set(struct spa *spa, const char *device, const struct nvlist *values, struct err *e);
+/* To a version (up to 28), or all features that `compatibility` allows (0). *done: { from, to: versions, features:
+ * names enabled }, what did not change is left out. */
+int spa_upgrade(struct spa *spa, uint64_t version, struct nvlist **done, struct err *e);
 int spa_reguid(struct spa *spa, uint64_t guid, struct err *e); /* 0: random */
 int spa_checkpoint(struct spa *spa, struct err *e);
 int spa_checkpoint_discard(struct spa *spa, struct err *e);
 int spa_clear(struct spa *spa, const char *device, struct err *e); /* counters; resumes a suspended pool */
 int spa_online(struct spa *spa, const char *device, bool expand, struct err *e);
-int spa_offline(struct spa *spa, const char *device, bool temporary, struct err *e);
+int spa_offline(struct spa *spa, const char *device, bool temporary, bool fault, struct err *e);
 enum spa_activity { SPA_TRIM, SPA_INITIALIZE };
 enum spa_activity_do { SPA_START, SPA_SUSPEND, SPA_CANCEL, SPA_UNINIT };
 int spa_activity(struct spa *spa, enum spa_activity what, enum spa_activity_do how, const char *const *devices,
 		 size_t n, uint64_t rate, bool secure, struct err *e);
-/* zpool wait: true while the activity (its word in 09, 9.6) goes on; -EINVAL unknown word. */
-int spa_is_busy_with(struct spa *spa, const char *activity, bool *busy);
+/* zpool wait: whether the activity (its word in 09, 9.6) goes on, and the bytes it has before it (0: not known; left
+ * may be NULL). -EINVAL unknown word. */
+int spa_is_busy_with(struct spa *spa, const char *activity, bool *busy, uint64_t *left);
 /* History of commands: after one that changed something (01, 11.1). who: user and host as known. */
 void spa_history_command(struct spa *spa, const char *command, uint64_t uid, const char *host);
 void spa_history_internal(struct spa *spa, const char *name, const struct dsl_dataset *ds, struct tx *tx,
 			  const char *text);
 /* Events (zpool events): numbered, the last zfs_zevent_len_max are kept. spa may be NULL. */
 void spa_event_post(struct spa *spa, const char *class, const struct nvlist *payload);
-/* From `after` on; waits until deadline_ns for one when there is none (0: not). -ENOENT none, -EINTR. *event is the
- * caller's. */
+/* The first one behind number `after`; waits until deadline_ns (now_ns) when there is none (0: not). -ENOENT none.
+ * *event is the caller's: { class, seconds, nanoseconds, pool (may be absent), payload: list }. */
 int spa_event_next(uint64_t after, uint64_t deadline_ns, uint64_t *id, struct nvlist **event);
-void spa_event_clear(void);
+unsigned spa_event_clear(void); /* how many there were */
 
 #endif

@@ -5,6 +5,8 @@
  *   load.c trusted.c                      from labels to a pool  rewind.c   older uberblocks, checkpoints, reuse
  *   activity.c                            multihost              features.c config.c  what the MOS says
  *   status.c rows.c props.c space.c history.c errlog.c           describing
+ *
+ * What belongs to writing is in spa_write.h.
  */
 #ifndef SPA_SPA_IMPL_H
 #define SPA_SPA_IMPL_H
@@ -24,6 +26,7 @@
 #define SPA_ERRORS_MAX   4096u
 #define SPA_PACKED_MAX   (64u << 20) /* bytes of a packed list in the MOS that are believed */
 #define CHECKPOINT_WORDS 27
+#define SPA_DEVICE_MIN   (UINT64_C(64) << 20)
 
 /* An uberblock and where it was found. */
 struct spa_uberblock {
@@ -58,6 +61,10 @@ struct spa_priv {
 	bool space_loaded;
 	uint64_t load_guid;
 	bool registered; /* under its guid and name, against a second import */
+	/* In pools that are written: spa->config, spa->uberblock, counts of features, history and errors not yet
+	 * written. A leaf. */
+	pthread_mutex_t state_lock;
+	struct spa_writer *writer; /* spa_write.h; NULL: opened read-only */
 };
 
 static inline struct spa_priv *spa_priv(const struct spa *spa)
@@ -77,8 +84,10 @@ int spa_words_read(struct dnode *dn, uint64_t first, uint64_t *out, uint64_t n);
 struct spa_opener {
 	const struct nvlist *devices;
 	uint64_t pool_guid;
+	unsigned flags; /* DISK_RDONLY, DISK_RDWR */
 	bool (*stop)(void *arg, const char *stage);
 	void *stop_arg;
+	char failure[256]; /* out: why a device that is there cannot be opened; the first one */
 };
 int spa_leaf_open(void *arg, struct vdev *leaf, struct disk **out, struct err *e);
 /* Sum of all guids of the tree (01-pool.md 3.1). */
@@ -91,6 +100,8 @@ const struct spa_feature *spa_feature_find(const char *guid);
 /* Names in the label that stop any opening: the first unknown one, or NULL. */
 const char *spa_features_unknown_in(const struct nvlist *label_features);
 int spa_features_load(struct spa *spa, struct err *e);
+/* Its count; -ENOENT: not enabled. */
+int spa_feature_lookup(const struct spa *spa, const char *guid, uint64_t *count);
 bool spa_feature_is_active(const struct spa *spa, const char *guid);
 
 /* --- load.c, trusted.c --- */
@@ -131,6 +142,8 @@ void spa_reuse_note(struct spa *spa, struct spa_reuse *r);
 void spa_reuse_destroy(struct spa_reuse *r);
 
 /* --- activity.c --- */
+/* Whether the pool has to be watched for another host before it is opened. */
+bool spa_activity_check_is_needed(const struct nvlist *config, const struct uberblock *ub);
 int spa_activity_check(struct spa_loader *ld, const struct spa_uberblock *best, struct err *e);
 int spa_host_check(struct spa_loader *ld, const struct nvlist *config, struct err *e);
 
@@ -140,6 +153,8 @@ struct nvlist *spa_row(const struct vdev *vd, const char *class, const struct sp
 void spa_rows_add(struct nvlist *out, const struct vdev *root, const char *pool, const struct spa_top_space *space);
 const char *spa_class_name(const struct vdev *top);
 const char *spa_state_of_root(const struct vdev *root);
+const char *spa_state(const struct spa *spa);            /* SUSPENDED, or the root's */
+const char *spa_suspended_reason(const struct spa *spa); /* NULL: is not */
 /* Adds "health", "status" and the rows to a configuration of the search, by its labels alone. */
 void spa_config_describe(struct nvlist *config);
 /* The reason's message, action, id and link (status.c); nothing for "ok". */
@@ -158,8 +173,8 @@ uint64_t spa_percent(uint64_t part, uint64_t whole);
 /* --- space.c --- */
 /* Bytes that a top-level could grow by, in whole metaslabs; 0 for what is below one. */
 uint64_t spa_expand_size(const struct vdev *vd);
-/* Never fails: what cannot be read counts as unknown. Returns one entry per top-level. */
-const struct spa_top_space *spa_space(struct spa *spa);
+/* Never fails: what cannot be read counts as unknown. Returns one entry per top-level; the caller's. */
+struct spa_top_space *spa_space(struct spa *spa);
 uint64_t spa_usable_bytes(struct spa *spa);
 /* Per metaslab the txg from which on its changes are in the log (06 2.9); NULL when there is none. */
 uint64_t *spa_unflushed_txgs(struct spa *spa, const struct vdev *top, uint64_t *n);

@@ -4,7 +4,7 @@
  */
 #include "alloc/spacemap.h"
 #include "dsl/ddt.h"
-#include "spa/spa_impl.h"
+#include "spa/spa_write.h"
 
 #define METASLABS_MAX     (1u << 24)
 #define EMBEDDED_LOG_MIN  64 /* top-levels with more metaslabs set one apart for log blocks */
@@ -305,11 +305,71 @@ static void space_load(struct spa *spa)
 	pr->space_loaded = true;
 }
 
-const struct spa_top_space *spa_space(struct spa *spa)
+struct spa_top_space *spa_space(struct spa *spa)
 {
+	size_t size = (spa->root->nchildren + 1) * sizeof(*spa_priv(spa)->space);
+	struct spa_top_space *copy;
 	SCOPED_LOCK(&spa_priv(spa)->space_lock);
 
+	if (spa_priv(spa)->writer)
+		return spa_space_live(spa);
 	if (!spa_priv(spa)->space_loaded)
 		space_load(spa);
-	return spa_priv(spa)->space;
+	copy = xmalloc(size);
+	memcpy(copy, spa_priv(spa)->space, size);
+	return copy;
+}
+
+/* --- of a pool that is written, as the allocator has it --- */
+struct spa_top_space *spa_space_live(struct spa *spa)
+{
+	struct spa_writer *w = spa_priv(spa)->writer;
+	struct spa_top_space *out = xcalloc(spa->root->nchildren + 1, sizeof(*out));
+
+	for (unsigned i = 0; i < spa->root->nchildren; i++) {
+		const struct vdev *top = spa->root->child[i];
+		struct spa_top_space *s = &out[i];
+		struct alloc_space a = {.fragmentation = UINT64_MAX};
+
+		s->class = spa_top_class(top);
+		s->known = vdev_is_concrete(top) && top->ms_shift;
+		if (s->known && w->alloc)
+			alloc_top_space(w->alloc, top, &a);
+		s->size = a.size;
+		s->allocated = a.allocated;
+		s->fragmentation = a.fragmentation;
+		s->checkpoint = a.checkpointed;
+		s->usable = a.usable;
+		s->used = a.used;
+		s->embedded_log = a.embedded_log;
+		s->embedded_usable = a.embedded_usable;
+		s->expand = s->known ? spa_expand_size(top) : 0;
+	}
+	return out;
+}
+
+void spa_space_update(struct spa *spa)
+{
+	struct spa_writer *w = spa_priv(spa)->writer;
+	autofree struct spa_top_space *space = spa_space_live(spa);
+	uint64_t normal = 0, embedded = 0, whole = 0, taken = w->has_deferred ? deferred_frees(spa) : 0;
+
+	for (unsigned i = 0; i < spa->root->nchildren; i++) {
+		const struct spa_top_space *s = &space[i];
+
+		taken += s->checkpoint;
+		if (s->class == SPA_CLASS_SPECIAL || s->class == SPA_CLASS_DEDUP)
+			whole += s->used;
+		if (s->class != SPA_CLASS_NORMAL)
+			continue;
+		embedded += s->embedded_usable;
+		normal += spa->root->child[i]->noalloc ? 0 : s->usable;
+	}
+	whole += normal;
+	atomic_store(&w->space_whole, whole > taken ? whole - taken : 0);
+	atomic_store(&w->space_slop, slop(normal, embedded));
+	if (spa->dsl)
+		__atomic_store_n(&spa->dsl->usable_bytes,
+				 whole > taken + slop(normal, embedded) ? whole - taken - slop(normal, embedded) : 0,
+				 __ATOMIC_RELAXED);
 }

@@ -150,7 +150,7 @@ static void removal_add(struct spa *spa, struct nvlist *out)
 
 static void checkpoint_add(struct spa *spa, struct nvlist *out)
 {
-	const struct spa_top_space *space = spa_space(spa);
+	autofree struct spa_top_space *space = spa_space(spa);
 	struct uberblock ub;
 	struct nvlist *l;
 	uint64_t bytes = 0;
@@ -171,7 +171,7 @@ static void checkpoint_add(struct spa *spa, struct nvlist *out)
 static void expansion_add(struct spa *spa, struct nvlist *out)
 {
 	static const char *const states[] = {"NONE", "SCANNING", "FINISHED", "CANCELED"};
-	const struct spa_top_space *space = spa_space(spa);
+	autofree struct spa_top_space *space = spa_space(spa);
 	uint64_t latest = 0;
 
 	for (unsigned i = 0; i < spa->root->nchildren; i++) {
@@ -413,6 +413,7 @@ static bool is_non_native(const struct vdev *vd)
 static bool uses_unknown_features(const struct spa *spa)
 {
 	const struct nvlist *l = spa_priv(spa)->write_features;
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
 
 	for (const struct nvpair *p = nvlist_first(l); p; p = nvlist_next(l, p))
 		if (nvpair_int(p, 0) && !spa_feature_find(nvpair_name(p)))
@@ -422,7 +423,8 @@ static bool uses_unknown_features(const struct spa *spa)
 
 static bool features_are_disabled(const struct spa *spa)
 {
-	const struct spa_priv *pr = spa_priv(spa);
+	struct spa_priv *pr = spa_priv(spa);
+	SCOPED_LOCK(&pr->state_lock);
 
 	if (strcmp(nvlist_string_or(spa->config, "compatibility", "off"), "off") != 0)
 		return false; /* on purpose */
@@ -436,6 +438,13 @@ static bool features_are_disabled(const struct spa *spa)
 	return false;
 }
 
+static bool has_errata(const struct spa *spa)
+{
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
+
+	return nvlist_u64_or(spa->config, "errata", 0) != 0;
+}
+
 static const char *reason_choose(const struct spa *spa, const struct conditions *c)
 {
 	static const struct {
@@ -447,6 +456,8 @@ static const char *reason_choose(const struct spa *spa, const struct conditions 
 	    {is_non_native, "non-native-ashift"},
 	};
 
+	if (spa_suspended_reason(spa))
+		return spa_suspended_reason(spa);
 	if (c->resilvering)
 		return "resilvering";
 	if (c->rebuilding)
@@ -462,38 +473,54 @@ static const char *reason_choose(const struct spa *spa, const struct conditions 
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++)
 		if (any_vdev(spa->root, devices[i].is))
 			return devices[i].reason;
-	if (nvlist_u64_or(spa->config, "errata", 0))
+	if (has_errata(spa))
 		return "errata";
 	if (spa->version < SPA_VERSION)
 		return "version-older";
 	return features_are_disabled(spa) ? "feat-disabled" : "ok";
 }
 
-int spa_status(struct spa *spa, bool verbose_errors, struct nvlist **out)
+static void head_add(struct spa *spa, struct nvlist *l)
 {
-	struct nvlist *l = nvlist_create(), *dedup;
-	struct conditions c = {0};
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
 
-	nvlist_add_string(l, "name", spa->name);
-	nvlist_add_string(l, "state", spa_state_of_root(spa->root));
 	nvlist_add_u64(l, "pool_guid", spa->guid);
 	nvlist_add_u64(l, "txg", spa->uberblock.txg);
 	nvlist_add_u64(l, "spa_version", SPA_VERSION);
 	nvlist_add_u64(l, "zpl_version", ZPL_VERSION);
+	if (nvlist_len(spa->load_info))
+		nvlist_add_list(l, "load_info", spa->load_info);
+}
+
+static void status_add(struct spa *spa, bool verbose_errors, struct nvlist *l)
+{
+	autofree struct spa_top_space *space = NULL;
+	struct conditions c = {0};
+	struct nvlist *dedup;
+
+	nvlist_add_string(l, "name", spa->name);
+	nvlist_add_string(l, "state", spa_state(spa));
+	head_add(spa, l);
 	scans_add(spa, l, &c);
 	errors_add(spa, l, verbose_errors, &c);
 	spa_reason_add(l, reason_choose(spa, &c));
-	if (nvlist_len(spa->load_info))
-		nvlist_add_list(l, "load_info", spa->load_info);
 	removal_add(spa, l);
 	checkpoint_add(spa, l);
 	expansion_add(spa, l);
-	spa_rows_add(l, spa->root, spa->name, spa_space(spa));
+	space = spa_space(spa);
+	spa_rows_add(l, spa->root, spa->name, space);
 	activities_add_all(spa, l);
 	aux_rows_add(spa, l, spa_priv(spa)->l2cache, "l2cache", "l2cache");
 	aux_rows_add(spa, l, spa_priv(spa)->spares, "spares", "spare");
 	if (ddt_stats_get(spa->dsl, &dedup) == 0)
 		nvlist_take_list(l, "dedup_stats", dedup);
-	*out = l;
+}
+
+int spa_status(struct spa *spa, bool verbose_errors, struct nvlist **out)
+{
+	*out = nvlist_create();
+	dsl_config_enter(spa->dsl);
+	status_add(spa, verbose_errors, *out);
+	dsl_config_exit(spa->dsl);
 	return 0;
 }

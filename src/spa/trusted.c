@@ -2,10 +2,9 @@
  * What the MOS says of its pool: the configuration that can be trusted, and everything reading needs beyond it
  * (docs/format/01-pool.md, 4.8).
  */
-#include "alloc/spacemap.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "spa/spa_impl.h"
+#include "spa/spa_write.h"
 
 #define MAPPING_ENTRY   24 /* bytes, 06 4.7 */
 #define MAPPING_ENTRIES (1u << 26)
@@ -172,17 +171,23 @@ static int mappings_load(struct spa_loader *ld, struct err *e)
 }
 
 /* --- smaller things --- */
-static void alloc_bias_load(struct spa *spa, struct vdev *top)
+const char *spa_bias_of(const char *word)
 {
 	static const char *const known[] = {"log", "special", "dedup"};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (strcmp(known[i], word) == 0)
+			return known[i];
+	return NULL;
+}
+
+static void alloc_bias_load(struct spa *spa, struct vdev *top)
+{
 	char bias[32] = "";
 
-	if (!top->zap_top ||
-	    zap_lookup(spa->mos, top->zap_top, "org.zfsonlinux:allocation_bias", 1, sizeof(bias) - 1, bias))
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if (strcmp(known[i], bias) == 0)
-			top->alloc_bias = known[i];
+	if (top->zap_top &&
+	    zap_lookup(spa->mos, top->zap_top, "org.zfsonlinux:allocation_bias", 1, sizeof(bias) - 1, bias) == 0)
+		top->alloc_bias = spa_bias_of(bias);
 }
 
 static void dtls_load(struct spa *spa, struct vdev *vd)

@@ -3,12 +3,6 @@
  */
 #include "spa/spa_impl.h"
 
-/* Of a top-level the space maps', of a device its own size. */
-static const struct spa_top_space *space_of(struct spa *spa, const struct vdev *vd)
-{
-	return vd->top == vd && vd->parent == spa->root ? &spa_space(spa)[vd->id] : NULL;
-}
-
 static void config_string_add(const struct vdev *vd, struct nvlist *out, const char *key, const char *name)
 {
 	spa_prop_add(out, name, nvlist_string_or(vd->config, key, "-"), "-");
@@ -21,7 +15,9 @@ static void onoff_add(struct nvlist *out, const char *name, bool on)
 
 static void sizes_add(struct spa *spa, const struct vdev *vd, struct nvlist *l)
 {
-	const struct spa_top_space *s = space_of(spa, vd);
+	autofree struct spa_top_space *all = spa_space(spa);
+	/* of a top-level the space maps', of a device its own size */
+	const struct spa_top_space *s = vd->top == vd && vd->parent == spa->root ? &all[vd->id] : NULL;
 	uint64_t size = s ? s->size : 0, used = s ? s->allocated : 0;
 
 	spa_prop_add_number(l, "capacity", spa_percent(used, size), "-");
@@ -65,7 +61,6 @@ static void places_add(const struct vdev *vd, struct nvlist *l)
 	spa_prop_add_dash(l, "expandsize", spa_expand_size(vd), 0, "-");
 }
 
-/* Pools are read-only: nothing but reads is ever sent to a device, and the others are truly zero. */
 static void counters_add(const struct vdev *vd, struct nvlist *l)
 {
 	const struct {
@@ -75,20 +70,20 @@ static void counters_add(const struct vdev *vd, struct nvlist *l)
 			{"write_errors", counter_read(&vd->stats.write_errors)},
 			{"checksum_errors", counter_read(&vd->stats.checksum_errors)},
 			{"initialize_errors", 0},
-			{"trim_errors", 0},
+			{"trim_errors", counter_read(&vd->stats.trim_errors)},
 			{"slow_ios", counter_read(&vd->stats.slow_ios)},
 			{"null_ops", 0},
 			{"read_ops", counter_read(&vd->stats.read_ops)},
-			{"write_ops", 0},
+			{"write_ops", counter_read(&vd->stats.write_ops)},
 			{"free_ops", 0},
 			{"claim_ops", 0},
-			{"trim_ops", 0},
+			{"trim_ops", counter_read(&vd->stats.trim_ops)},
 			{"null_bytes", 0},
 			{"read_bytes", counter_read(&vd->stats.read_bytes)},
-			{"write_bytes", 0},
+			{"write_bytes", counter_read(&vd->stats.write_bytes)},
 			{"free_bytes", 0},
 			{"claim_bytes", 0},
-			{"trim_bytes", 0}};
+			{"trim_bytes", counter_read(&vd->stats.trim_bytes)}};
 
 	for (size_t i = 0; i < ARRAY_LEN(counters); i++)
 		spa_prop_add_number(l, counters[i].name, counters[i].value, "-");
@@ -189,8 +184,10 @@ static void settings_add(struct spa *spa, const struct vdev *vd, struct nvlist *
 int spa_vdev_props_get(struct spa *spa, struct vdev *vd, struct nvlist **out)
 {
 	struct nvlist *l = nvlist_create();
-	autofree char *name = vdev_name(vd, 0);
+	autofree char *name = NULL;
 
+	dsl_config_enter(spa->dsl);
+	name = vdev_name(vd, 0);
 	spa_prop_add(l, "name", name, "-");
 	sizes_add(spa, vd, l);
 	places_add(vd, l);
@@ -198,6 +195,7 @@ int spa_vdev_props_get(struct spa *spa, struct vdev *vd, struct nvlist **out)
 	traits_add(vd, l);
 	failure_group_add(vd, l);
 	settings_add(spa, vd, l);
+	dsl_config_exit(spa->dsl);
 	*out = l;
 	return 0;
 }

@@ -161,7 +161,7 @@ static int vdev_create_children(struct vdev *vd, const struct nvlist *nv, unsign
 		return err_set(e, -EINVAL, "%s with %zu children", vd->ops->type, n);
 	if (n > UINT64_C(1) << 24)
 		return err_set(e, -EINVAL, "too many devices");
-	vd->child = xcalloc(n ? n : 1, sizeof(*vd->child));
+	vd->child = xcalloc(vdev_children_room(vd, n), sizeof(*vd->child));
 	for (size_t i = 0; i < n; i++) {
 		err = vdev_create(child[i], vd, i, depth + 1, &vd->child[i], e);
 		if (err)
@@ -529,6 +529,7 @@ const struct vdev_ops vdev_root_ops = {
     .read = vdev_no_read,
     .psize_to_asize = vdev_plain_asize,
     .settle = vdev_root_settle,
+    .destroy = vdev_root_destroy,
 };
 
 const struct vdev_ops vdev_hole_ops = {

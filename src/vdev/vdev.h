@@ -127,7 +127,9 @@ struct vdev {
 	uint64_t nparity;            /* raidz, draid */
 	uint64_t ms_array, ms_shift; /* metaslabs of a top-level (MOS object, log2 size) */
 	bool is_log, is_spare, is_hole, offline, removed, faulted, not_present, removing, noalloc;
-	const char *alloc_bias; /* "log", "special", "dedup" or NULL; set by spa from the top-level ZAP */
+	bool offline_temporary;   /* until the next import: not stored */
+	atomic_bool dtl_unsynced; /* spa's: what it lacks is not stored yet */
+	const char *alloc_bias;   /* "log", "special", "dedup" or NULL; set by spa from the top-level ZAP */
 
 	_Atomic(enum vdev_state) state;
 	_Atomic(enum vdev_aux) aux;
@@ -218,6 +220,14 @@ uint64_t vdev_deflate_ratio(const struct vdev *top);
 uint64_t vdev_max_asize(const struct vdev *vd);
 /* Smallest stored size of a block (label key min_alloc): a sector; for dRAID the data of a row. */
 uint64_t vdev_min_alloc(const struct vdev *top);
+
+/*
+ * Changing the shape of a tree whose top-levels are in use. One thread at a time; others may be walking the tree.
+ * A top-level made by vdev_tree_create (id: the number of top-levels there are) and opened becomes the tree's.
+ */
+void vdev_add_top(struct vdev *root, struct vdev *top);
+/* A top-level that nothing is sent to any more, its devices closed, leaves a hole in its place. */
+void vdev_to_hole(struct vdev *top);
 
 /*
  * One request to a top-level (or, inside this floor, to any) vdev. The caller owns the struct until done. Requests that

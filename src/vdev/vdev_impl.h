@@ -16,7 +16,12 @@
 #define VDEV_READ_DEPTH_MAX  256
 
 extern const struct vdev_ops vdev_root_ops, vdev_missing_ops, vdev_hole_ops; /* vdev.c */
-extern const struct vdev_ops vdev_disk_ops, vdev_file_ops;                   /* leaf.c */
+extern const struct vdev_ops vdev_disk_ops,
+    vdev_file_ops; /* reshape.c: pointers that an array of n children has room for. */
+size_t vdev_children_room(const struct vdev *vd, size_t n);
+void vdev_root_destroy(struct vdev *root);
+
+/* leaf.c */
 extern const struct vdev_ops vdev_mirror_ops, vdev_replacing_ops, vdev_spare_ops;
 extern const struct vdev_ops vdev_raidz_ops, vdev_draid_ops, vdev_dspare_ops, vdev_indirect_ops;
 

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Pools that this software makes and writes are whole for OpenZFS's zdb: every block's checksum, and no leak.
+
+    test_pool_write.py POOLSH made                pools made on the spot, by the scenarios below
+    test_pool_write.py POOLSH golden POOL         a pool of $TARN_POOLS, imported for writing and worked on
+
+Exit 77 with a word why where zdb or the pool cannot be had.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SIZE = 128 << 20
+# What Debian's zdb (2.1) does not know and what is active as soon as it is enabled.
+OLD = ['-o=feature@head_errlog=disabled', '-o=feature@vdev_zaps_v2=disabled']
+FILL = ['volume=v:67108864:8192', 'write=v:0:20000000:1']
+SCENARIOS = {
+    'plain': (1, ['create']),
+    'stripe': (3, ['create', 'fs=a', 'fs=a/b'] + FILL + [
+        'sync', 'check=v:0:20000000:1', 'snapshot=v@s', 'write=v:1000000:3000000:2', 'clone=v@s:c',
+        'write=c:0:5000000:3', 'snapshot=a@x', 'export', 'import', 'check=v:1000000:3000000:2', 'check=c:0:5000000:3',
+        'check=v:0:1000000:1']),
+    'destroy': (2, ['create'] + FILL + [
+        'sync', 'snapshot=v@s', 'write=v:1000000:3000000:2', 'clone=v@s:c', 'write=c:0:5000000:3', 'destroy-fs=c',
+        'destroy-snapshot=v@s', 'sync', 'zero=v:0:10000000', 'export', 'import', 'check=v:12000000:3000000:1',
+        'destroy-fs=v']),
+    'slog': (3, ['slog', 'create'] + FILL + ['export', 'import', 'check=v:0:20000000:1']),
+    'mirror': (3, ['kind=mirror', 'create'] + FILL + ['export', 'import', 'check=v:0:20000000:1']),
+    'raidz2': (5, ['kind=raidz2', 'create'] + FILL + ['export', 'import', 'check=v:0:20000000:1']),
+    'ashift12': (2, ['-o=ashift=12', 'create'] + FILL + ['export', 'import', 'check=v:0:20000000:1']),
+    'no-log-spacemap': (1, ['-o=feature@log_spacemap=disabled', 'create'] + FILL + [
+        'write=v:0:20000000:2', 'sync', 'write=v:0:20000000:3', 'export', 'import', 'check=v:0:20000000:3']),
+    'few-features': (1, [f'-o=feature@{f}=disabled' for f in (
+        'lz4_compress', 'spacemap_v2', 'log_spacemap', 'hole_birth', 'embedded_data', 'spacemap_histogram',
+        'empty_bpobj', 'extensible_dataset', 'enabled_txg', 'async_destroy')] + ['create'] + FILL + [
+            'export', 'import', 'check=v:0:20000000:1']),
+    'checkpoint': (1, ['create'] + FILL + ['export', 'import', 'checkpoint', 'write=v:0:1000000:2']),
+    'checkpoint-rewind': (1, ['create'] + FILL + [
+        'checkpoint', 'write=v:0:1000000:2', 'export', 'import-checkpoint', 'check=v:0:20000000:1',
+        'write=v:0:1000000:3']),
+    'checkpoint-discard': (1, ['create'] + FILL + [
+        'checkpoint', 'write=v:0:1000000:2', 'discard', 'sync', 'sync']),
+    'crash': (1, ['create'] + FILL + ['sync', 'write=v:0:3000000:2', 'crash'], [
+        'import', 'check=v:3000000:17000000:1', 'write=v:0:100000:7']),
+    'destroyed': (2, ['create'] + FILL + ['destroy', 'import-destroyed', 'check=v:0:20000000:1']),
+    'reguid': (2, ['create'] + FILL + ['reguid', 'export', 'import', 'check=v:0:20000000:1']),
+    'add': (2, ['create'] + FILL, 'new', [
+        'import', 'add=new', 'write=v:0:40000000:2', 'export', 'import', 'check=v:0:40000000:2']),
+    'log-device': (1, ['create'] + FILL, 'new', [
+        'import', 'log=new', 'write=v:0:30000000:2', 'export', 'import', 'remove=new', 'check=v:0:30000000:2', 'export',
+        'import', 'add=new', 'write=v:0:10000000:4']),
+}
+
+
+def skip(why):
+    print('skipped:', why)
+    sys.exit(77)
+
+
+def zdb_path():
+    fetch = subprocess.run([os.path.join(SOURCE, 'dev/fetch-zdb.sh')], capture_output=True, text=True)
+    if fetch.returncode:
+        skip((fetch.stderr or fetch.stdout).strip() or 'no zdb')
+    return os.path.join(fetch.stdout.strip(), 'zdb')
+
+
+def poolsh(program, folder, commands):
+    ran = subprocess.run([program, folder] + commands, capture_output=True, text=True, timeout=300)
+    if ran.returncode:
+        print('poolsh', ' '.join(commands), '\n', ran.stdout, ran.stderr)
+    return ran.returncode == 0, ran.stderr
+
+
+def is_whole(zdb, folder, pool):
+    ran = subprocess.run([zdb, '-e', '-p', folder, '-bcc', pool], capture_output=True, text=True, timeout=600,
+                         errors='replace')
+    text = ran.stdout + ran.stderr
+    if ran.returncode == 0 and 'No leaks' in text and 'error' not in text.replace('no errors', ''):
+        return True
+    print('zdb:', ran.returncode, re.sub(r'(loading|[0-9]+ completed)[^\n\r]*[\n\r]', '', text)[-2000:])
+    return False
+
+
+def make_file(folder, name):
+    with open(os.path.join(folder, name), 'wb') as f:
+        f.truncate(SIZE)
+
+
+def scenario_run(program, zdb, steps):
+    with tempfile.TemporaryDirectory(prefix='tarn-pool-') as folder:
+        for i in range(steps[0]):
+            make_file(folder, f'd{i}')
+        first = True
+        for step in steps[1:]:
+            if isinstance(step, str):
+                make_file(folder, step)
+            elif not poolsh(program, folder, (OLD if first else []) + step)[0]:
+                return False
+            first = False
+        return is_whole(zdb, folder, 'live')
+
+
+def made(program, zdb):
+    bad = [name for name, steps in SCENARIOS.items() if not scenario_run(program, zdb, steps)]
+    for name in bad:
+        print('not whole:', name)
+    print(f'{len(SCENARIOS)} scenarios, {len(bad)} bad')
+    return not bad
+
+
+def golden(program, zdb, pool):
+    place = os.environ.get('TARN_POOLS') or os.environ.get('TARN_POOLS_DEFAULT') or os.path.join(SOURCE, '../shared/pools')
+    place = os.path.join(place, pool)
+    if not os.path.exists(os.path.join(place, 'manifest.json')):
+        skip(f'no pool {place}')
+    with open(os.path.join(place, 'manifest.json')) as f:
+        name = json.load(f)['pool']['name']
+    with tempfile.TemporaryDirectory(prefix='tarn-pool-') as folder:
+        for packed in sorted(glob.glob(os.path.join(place, '*.img.zst'))):
+            image = os.path.join(folder, os.path.basename(packed)[:-4])
+            if subprocess.run(['zstd', '-dq', '--sparse', '--long=27', packed, '-o', image]).returncode:
+                skip('zstd cannot unpack ' + packed)
+        ok, why = poolsh(program, folder, [
+            'import', 'fs=made-here', 'snapshot=made-here@s', 'sync', 'destroy-snapshot=made-here@s', 'export', 'import',
+            'destroy-fs=made-here'])
+        if not ok and 'readonly=on' in why:
+            skip(why.split('\n')[0])
+        return ok and is_whole(zdb, folder, name)
+
+
+def main():
+    program, kind = sys.argv[1:3]
+    zdb = zdb_path()
+    if not (made(program, zdb) if kind == 'made' else golden(program, zdb, sys.argv[3])):
+        sys.exit(1)
+
+
+main()
