@@ -5,9 +5,9 @@
  * One struct alloc per pool that is open for writing; it is zio's allocator (zp->alloc). An extent goes through the
  * trees of 06, 2.8: allocatable -> allocating[txg] -> (space map) -> freeing -> freed -> defer -> allocatable.
  *
- * Threads: allocation and freeing on any thread that may block (a metaslab is loaded when it is chosen; the next ones
- * are loaded ahead in the background); alloc_sync* on the sync thread. Locks: one per class (rotor), one per metaslab;
- * neither is held while reading or while another is taken, but class -> metaslab.
+ * Threads: allocation and freeing on any thread (a metaslab that is not loaded is passed over while others have room;
+ * the best ones are loaded ahead in the background); alloc_sync*, and all that takes a tx, on the sync thread. Locks:
+ * one per metaslab, held for a look-up or a change in core only; one per class (rotor) and one for lists, innermost.
  */
 #ifndef ALLOC_ALLOC_H
 #define ALLOC_ALLOC_H
