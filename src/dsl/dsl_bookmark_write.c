@@ -327,6 +327,7 @@ void dsl_bookmarks_recompute(struct dsl_dataset *head, struct dsl_dataset *at, s
 		fbn_recompute(&l.m[i], head);
 		mark_store(head->pool, l.zap, &l.m[i], tx);
 	}
+	dsl_dataset_bookmarks_changed(head);
 }
 
 uint64_t dsl_bookmarks_newest(struct dsl_dataset *head)
@@ -458,7 +459,7 @@ static int source_mark(struct create_arg *a, struct dsl_dataset *head, bool sums
 	m->w[W_REDACTION] = 0;
 	if (!err && !dsl_timeline_has(head->dir, UINT64_MAX, ds->dir->object, from_mark ? 0 : ds->object,
 				      from_mark ? m->w[W_TXG] - 1 : ds->creation_txg))
-		err = err_set(e, -EINVAL, "'%s' is not an ancestor of '%s'", a->source, a->head);
+		err = err_set(e, -EINVAL, "source is not an ancestor of the new bookmark's dataset");
 	dsl_dataset_release(ds);
 	return err;
 }
@@ -474,7 +475,7 @@ static int create_check(void *arg, struct tx *tx, struct err *e)
 	if (err)
 		return err_set(e, err, "dataset does not exist");
 	if (!dsl_feature_enabled(a->p, FEATURE_BOOKMARKS))
-		err = err_set(e, -ENOTSUP, "feature must be enabled: bookmarks");
+		err = err_set(e, -ENOTSUP, "bookmark feature not enabled");
 	if (!err && mark_find(head, a->name, &m, &zap) == 0)
 		err = err_set(e, -EEXIST, "bookmark exists");
 	if (!err)

@@ -205,6 +205,8 @@ static int create_check(void *arg, struct tx *tx, struct err *e)
 	if (err)
 		return err;
 	err = dsl_limits_check(up, false, 1, e);
+	if (!err && a->c->props)
+		err = dsl_props_room_check(up, a->c->props, e);
 	if (!err && up->crypto_obj)
 		err = err_set(e, -ENOTSUP,
 			      "making encrypted datasets is not supported yet, and the parent is encrypted");
@@ -270,6 +272,8 @@ static int clone_check(void *arg, struct tx *tx, struct err *e)
 	if (err)
 		return err;
 	err = dsl_limits_check(up, false, 1, e);
+	if (!err && a->props)
+		err = dsl_props_room_check(up, a->props, e);
 	dsl_dir_release(up);
 	if (err)
 		return err;

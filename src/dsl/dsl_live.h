@@ -78,6 +78,8 @@ void dsl_dir_props_changed(struct dsl_dir *d);
 /* Properties of this dir changed, or it inherits from another one: tells the watchers of data sets below. Under no
  * lock, after the task. */
 void dsl_props_notify(struct dsl_dir *d);
+/* Can what is reserved by properties of a new data set in `up` be had, and do its quotas allow it? */
+int dsl_props_room_check(struct dsl_dir *up, const struct nvlist *stored, struct err *e);
 /* The open deadlist of a data set: belongs to it, flushed and closed when the tasks of the pass are done. */
 int dsl_dataset_deadlist(struct dsl_dataset *ds, struct dsl_deadlist **out);
 /* Before the object that was behind it is given to another data set, or freed. */

@@ -154,9 +154,12 @@ int dsl_set_version(struct dsl_pool *p, const char *name, uint64_t version, stru
 	else if (version > ZPL_NEWEST)
 		err = err_set(e, -ENOTSUP, "version %llu is not supported", (unsigned long long)version);
 	else if (version > dsl_zpl_version_max(p))
-		err = err_set(e, -ENOTSUP, "can not be upgraded; the pool version needs to first be upgraded");
+		err = err_set(e, -ENOTSUP,
+			      "can not be upgraded; the pool version needs to first be upgraded\nto version %u",
+			      dsl_zpl_pool_version(version));
 	else if (version < now)
-		err = err_set(e, -EINVAL, "Can not downgrade; already at version %llu", (unsigned long long)now);
+		err = err_set(e, -EINVAL, "can not be downgraded; it is already at version %llu",
+			      (unsigned long long)now);
 	else if (version > now)
 		err = objset_change(ds, version_set, &version, e);
 	dsl_dataset_release(ds);

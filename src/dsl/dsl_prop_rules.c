@@ -179,11 +179,20 @@ static int volsize_check(struct prop_rules *r, const struct prop_def *def, uint6
 	return err_set(e, -EINVAL, "'%s' must be a multiple of volume block size (%s)", def->name, text);
 }
 
+unsigned dsl_zpl_pool_version(unsigned zpl)
+{
+	static const unsigned pool[] = {1, 1, 1, VERSION_FUID, VERSION_USERSPACE, VERSION_SA};
+
+	return pool[MIN(zpl, ARRAY_LEN(pool) - 1)];
+}
+
 unsigned dsl_zpl_version_max(const struct dsl_pool *p)
 {
-	unsigned v = p ? p->version : FEATURES_ALL;
+	unsigned v = 5;
 
-	return v >= VERSION_SA ? 5 : v >= VERSION_USERSPACE ? 4 : v >= VERSION_FUID ? 3 : 2;
+	while (v > 1 && p && dsl_zpl_pool_version(v) > p->version)
+		v--;
+	return v;
 }
 
 static int version_check(struct prop_rules *r, const struct prop_def *def, uint64_t v, struct err *e)

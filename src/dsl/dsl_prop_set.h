@@ -23,6 +23,7 @@ int prop_check(struct prop_rules *r, const char *name, const char *text, struct 
 int props_check(struct prop_rules *r, const struct nvlist *values, struct err *e);
 int prop_number_parse(const char *text, uint64_t *v, struct err *e);
 /* Newest version of file systems that the pool takes; NULL: a new pool. */
+unsigned dsl_zpl_pool_version(unsigned zpl); /* of the pool that a file system's version needs */
 unsigned dsl_zpl_version_max(const struct dsl_pool *p);
 
 /* --- what lives in a data set's objects; waits for groups --- */

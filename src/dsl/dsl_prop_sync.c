@@ -227,12 +227,26 @@ void prop_special_store(struct dsl_dataset *ds, const struct prop_special *s, en
 {
 	bool stored = !s->in_dir || ds->pool->version >= VERSION_RECEIVED;
 
+	dsl_dataset_refreservation(ds); /* the old value is known from here on */
 	if (stored)
 		prop_store(ds, s->name, source, v, tx);
 	s->apply(ds, stored ? value_effective(ds, s->name) : v->number, tx);
 }
 
 /* --- a new data set's --- */
+
+int dsl_props_room_check(struct dsl_dir *up, const struct nvlist *stored, struct err *e)
+{
+	uint64_t reserved = nvlist_u64_or(stored, "reservation", 0), quota = nvlist_u64_or(stored, "quota", 0);
+	uint64_t ref = nvlist_u64_or(stored, "refreservation", 0), refquota = nvlist_u64_or(stored, "refquota", 0);
+	uint64_t need = MAX(reserved, ref);
+
+	if (need == 0)
+		return 0;
+	if (need > dsl_dir_available(up, NULL, 0) || (quota && need > quota) || (refquota && ref > refquota))
+		return err_set(e, -ENOSPC, "out of space");
+	return 0;
+}
 
 static struct prop_set_value value_of(const struct nvpair *pair)
 {
