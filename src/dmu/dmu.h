@@ -51,6 +51,7 @@ struct objset_props {
 	bool dedup_verify;
 	uint8_t sync;    /* 0 standard, 1 always, 2 disabled */
 	uint8_t logbias; /* 0 latency, 1 throughput */
+	bool readonly;   /* for who serves the set; nothing here asks it */
 	uint64_t special_small;
 	uint32_t dnodesize; /* bytes; 0: legacy */
 };

@@ -145,6 +145,7 @@ void dsl_objset_fill_props(struct dsl_dataset *ds, struct objset *os)
 	o->redundant_metadata = (uint8_t)prop_of(ds, "redundant_metadata", 0);
 	o->sync = (uint8_t)prop_of(ds, "sync", 0);
 	o->logbias = (uint8_t)prop_of(ds, "logbias", 0);
+	o->readonly = prop_of(ds, "readonly", 0) != 0;
 	o->special_small = prop_of(ds, "special_small_blocks", 0);
 	o->dnodesize = dnodesize == DNODESIZE_AUTO ? DNODESIZE_OF_AUTO : (uint32_t)dnodesize;
 }

@@ -60,14 +60,6 @@ static int live_start(struct zvol_live *v, struct err *e)
 	return err;
 }
 
-void zvol_live_read_property(struct zvol_live *v, struct dsl_dataset *ds)
-{
-	uint64_t readonly = 0;
-
-	if (dsl_prop_u64(ds, "readonly", &readonly, NULL) == 0)
-		atomic_store(&v->readonly, readonly != 0);
-}
-
 int zvol_live_open(struct objset *os, struct zvol_live **out, struct err *e)
 {
 	struct zvol_live *v;
@@ -110,17 +102,6 @@ void zvol_live_close(struct zvol_live *v)
 		return;
 	zil_close(v->zil);
 	live_destroy(v);
-}
-
-void zvol_property_changed(struct dsl_dataset *ds)
-{
-	SCOPED_LOCK(&live_lock);
-	list_for_each(&live_list, n) {
-		struct zvol_live *v = container_of(n, struct zvol_live, node);
-
-		if (v->os->id == ds->object && v->os->dp == ds->pool->dp)
-			zvol_live_read_property(v, ds);
-	}
 }
 
 /* --- size --- */

@@ -33,7 +33,6 @@ static int zvol_open_objset(struct zvol *zv, struct err *e)
 		rc = zvol_live_open(zv->os, &zv->live, e);
 		if (rc)
 			return rc;
-		zvol_live_read_property(zv->live, zv->ds);
 		zv->dn = dnode_ref(zv->live->dn);
 		zv->size = zvol_size(zv);
 	} else {
@@ -81,7 +80,7 @@ uint64_t zvol_size(const struct zvol *zv)
 
 bool zvol_is_writable(const struct zvol *zv)
 {
-	return zv->live && !atomic_load(&zv->live->readonly);
+	return zv->live && !zv->os->props.readonly;
 }
 
 void zvol_read_submit(struct zvol *zv, struct dmu_read *r)

@@ -37,8 +37,6 @@ int zvol_next_offset(struct zvol *zv, uint64_t *offset, bool hole);
  * Large ones are cut into pieces with a transaction each: what a crash leaves of one that was not safe may be a part.
  */
 bool zvol_is_writable(const struct zvol *zv);
-/* The data set's property readonly may have changed. */
-void zvol_property_changed(struct dsl_dataset *ds);
 /* WRITE: bytes. ZERO: reads as zeros; whole blocks become holes. DISCARD: whole blocks within the range become holes,
  * the rest is left as it is. FLUSH: everything that completed before is safe. */
 enum zvol_op { ZVOL_WRITE, ZVOL_ZERO, ZVOL_DISCARD, ZVOL_FLUSH };

@@ -45,7 +45,6 @@ struct zvol_live {
 	uint32_t blocksize;
 	unsigned opens;                                       /* guarded by the lock of all live volumes (live.c) */
 	enum { LIVE_OPENING, LIVE_OPEN, LIVE_CLOSING } state; /* likewise */
-	atomic_bool readonly;                                 /* the property */
 	atomic_uint_fast64_t size;
 	struct zvol_ranges ranges;
 };
@@ -60,7 +59,6 @@ int zvol_objects_open(struct objset *os, struct dnode **dn, uint64_t *size, stru
 /* live.c: of a head that is written */
 int zvol_live_open(struct objset *os, struct zvol_live **out, struct err *e);
 void zvol_live_close(struct zvol_live *v);
-void zvol_live_read_property(struct zvol_live *v, struct dsl_dataset *ds);
 /* replay.c: for zil_replay; arg is the zvol_live. */
 int zvol_replay(void *arg, const struct zil_record *r);
 

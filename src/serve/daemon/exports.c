@@ -2,6 +2,23 @@
 
 #include "base/os.h"
 
+#define VOLMODE_NONE    3 /* the property's numbers */
+#define SNAPDEV_VISIBLE 1
+
+static uint64_t export_property(struct dsl_dataset *ds, const char *name)
+{
+	uint64_t v;
+
+	return dsl_prop_u64(ds, name, &v, NULL) == 0 ? v : 0;
+}
+
+static int volume_open(struct dsl_dataset *ds, struct zvol **zv, struct err *e)
+{
+	if (export_property(ds, "volmode") == VOLMODE_NONE)
+		return err_set(e, -EPERM, "%s: volmode is none: it is not served", ds->name);
+	return zvol_open(ds, zv, e);
+}
+
 /* Which names can be opened: volumes and their snapshots. A connection holds its pool. */
 static int export_open(void *ctx, const char *name, struct zvol **zv, struct err *e)
 {
@@ -14,7 +31,7 @@ static int export_open(void *ctx, const char *name, struct zvol **zv, struct err
 		return err;
 	err = dsl_dataset_hold(p->spa->dsl, name, &ds, e);
 	if (!err) {
-		err = zvol_open(ds, zv, e);
+		err = volume_open(ds, zv, e);
 		dsl_dataset_release(ds);
 	}
 	if (!err)
@@ -54,6 +71,18 @@ static int list_snapshot(void *arg, struct dsl_dataset *snap)
 	return l->fn(l->arg, snap->name);
 }
 
+static int list_volume(struct listing *l, struct dsl_dataset *head)
+{
+	int err;
+
+	if (export_property(head, "volmode") == VOLMODE_NONE)
+		return 0;
+	err = l->fn(l->arg, head->name);
+	if (!err && export_property(head, "snapdev") == SNAPDEV_VISIBLE)
+		err = dsl_each_snapshot(head, list_snapshot, l);
+	return err;
+}
+
 static int list_dir(void *arg, struct dsl_dir *dir)
 {
 	struct listing *l = arg;
@@ -63,11 +92,8 @@ static int list_dir(void *arg, struct dsl_dir *dir)
 
 	/* What cannot be opened for want of its key is not offered: nbdinfo --list ends at the first such name. */
 	if (dir->head && dsl_key_is_loaded(dir) && dsl_dataset_hold_obj(dir->pool, dir->head, &head, NULL) == 0) {
-		if (dsl_dataset_type(head, &type) == 0 && type == DSL_VOLUME) {
-			err = l->fn(l->arg, head->name);
-			if (!err)
-				err = dsl_each_snapshot(head, list_snapshot, l);
-		}
+		if (dsl_dataset_type(head, &type) == 0 && type == DSL_VOLUME)
+			err = list_volume(l, head);
 		dsl_dataset_release(head);
 	}
 	/* A damaged data set hides only itself. */

@@ -131,11 +131,11 @@ static void what_cannot_be_is_refused(void **state)
 	assert_int_equal(vp_request(vp, (struct zvol_req){.op = ZVOL_DISCARD, .offset = 0, .length = VOLSIZE + 1}),
 			 -EINVAL);
 	assert_int_equal(vp_request(vp, (struct zvol_req){.op = ZVOL_ZERO, .offset = 0, .length = 0}), 0);
-	atomic_store(&vp->zv.live->readonly, true);
+	vp->os->props.readonly = true;
 	assert_false(zvol_is_writable(&vp->zv));
 	assert_int_equal(vp_write(vp, 0, data, SECTOR, false), -EROFS);
 	assert_int_equal(vp_flush(vp), 0);
-	atomic_store(&vp->zv.live->readonly, false);
+	vp->os->props.readonly = false;
 	vp_close(vp);
 	vp_destroy(vp);
 }
