@@ -263,6 +263,8 @@ int dmu_block_is_swapped(struct dnode *dn, uint64_t blkid, bool *swapped);
 
 /* Bytes of the bonus buffer, at any time; -EINVAL beyond its end. */
 int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len);
+/* One number, in host order. */
+int dmu_bonus_u64(struct dnode *dn, size_t offset, uint64_t *v);
 /* Its first words in host order; those that it lacks are 0. Returns how many it has, at most max. */
 static inline size_t dmu_bonus_words(struct dnode *dn, uint64_t *w, size_t max)
 {

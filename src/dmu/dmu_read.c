@@ -201,6 +201,7 @@ int dmu_block_pointer(struct dnode *dn, unsigned level, uint64_t blkid, struct b
 	int err;
 
 	if (level == 0 && blkid == DMU_BLKID_SPILL) {
+		SCOPED_LOCK(&dn->lock);
 		*out = dn->spill;
 		return dn->has_spill ? 0 : -ENOENT;
 	}

@@ -295,6 +295,19 @@ int dmu_bonus_read(struct dnode *dn, size_t offset, void *dst, size_t len)
 	return err;
 }
 
+int dmu_bonus_u64(struct dnode *dn, size_t offset, uint64_t *v)
+{
+	int err = -EINVAL;
+
+	pthread_mutex_lock(&dn->lock);
+	if (offset <= dn->bonuslen && dn->bonuslen - offset >= 8) {
+		*v = load64(dn->bonus + offset, dn->swapped);
+		err = 0;
+	}
+	pthread_mutex_unlock(&dn->lock);
+	return err;
+}
+
 static void change_bonus(struct dnode_state *s, void *arg)
 {
 	const struct bonus_change *c = arg;
@@ -425,17 +438,56 @@ static void change_blocksize(struct dnode_state *s, void *arg)
 		s->shape.indblkshift = (uint8_t)c->indblkshift;
 }
 
-/* At most block 0 exists, in every group; for the size of indirect blocks there must never have been any. */
-static bool blocksize_may_change_locked(const struct dnode *dn, const struct dnode_dirty *dd, bool indirect)
+/* The youngest group up to txg in which the object was freed: what was before does not count. 0: none. */
+static uint64_t reborn_locked(const struct dnode_dirty *dd, uint64_t txg)
 {
-	bool may = dn->maxblkid == 0 && (!indirect || (dn->nlevels == 1 && dn->tree_maxblkid == 0));
+	uint64_t found = 0;
 
-	for (unsigned i = 0; i < TXG_SIZE && may; i++) {
-		const struct dnode_state *s = dd->group[i].state;
+	for (unsigned i = 0; i < TXG_SIZE; i++) {
+		uint64_t t = atomic_load(&dd->group[i].txg);
 
-		may = !s || s->shape.maxblkid == 0 || (!indirect && s != NULL && dn->maxblkid == 0);
+		if (t <= txg && dd->group[i].reborn)
+			found = MAX(found, t);
 	}
-	return may;
+	return found;
+}
+
+/* At most block 0 exists; for the size of indirect blocks there must never have been any. */
+static bool blocksize_may_change_locked(const struct dnode *dn, const struct dnode_dirty *dd, bool indirect,
+					uint64_t txg)
+{
+	uint64_t from = reborn_locked(dd, txg);
+
+	if (dn->maxblkid != 0)
+		return false;
+	if (!indirect)
+		return true;
+	if (from == 0 && (dn->nlevels != 1 || dn->tree_maxblkid != 0))
+		return false;
+	for (unsigned i = 0; i < TXG_SIZE; i++) {
+		const struct dnode_group *g = &dd->group[i];
+
+		if (g->state && atomic_load(&g->txg) >= from && g->state->shape.maxblkid != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Block 0 has contents that are to get the new size. */
+static bool block0_exists(struct dnode *dn, struct dnode_dirty *dd, uint64_t txg)
+{
+	struct buf *buf = NULL;
+	enum dbuf_found found;
+	struct bp bp;
+
+	if (atomic_load(&dd->newest) > txg)
+		return true;
+	found = dbuf_find(dd, 0, &buf, &bp);
+	buf_release(buf);
+	if (found != DBUF_NONE)
+		return found != DBUF_HOLE;
+	SCOPED_LOCK(&dn->lock);
+	return reborn_locked(dd, txg) == 0 && (dn->nlevels > 1 || !bp_is_hole(&dn->blkptr[0]));
 }
 
 int dmu_object_set_blocksize(struct dnode *dn, uint32_t blocksize, unsigned indblkshift, struct tx *tx)
@@ -455,7 +507,7 @@ int dmu_object_set_blocksize(struct dnode *dn, uint32_t blocksize, unsigned indb
 	if (c.indblkshift == dd->indblkshift)
 		c.indblkshift = 0;
 	err = dn->type == 0 ? -ENOENT : 0;
-	if (!err && !blocksize_may_change_locked(dn, dd, c.indblkshift != 0))
+	if (!err && !blocksize_may_change_locked(dn, dd, c.indblkshift != 0, tx->txg))
 		err = -ENOTSUP;
 	if (!err)
 		dnode_change_locked(dn, tx->txg, change_blocksize, &c);
@@ -463,5 +515,5 @@ int dmu_object_set_blocksize(struct dnode *dn, uint32_t blocksize, unsigned indb
 	if (err)
 		return err;
 	objset_tell_dirty(dn->os, tx->txg);
-	return resize ? dbuf_touch(dd, 0, c.blocksize, tx->txg) : 0;
+	return resize && block0_exists(dn, dd, tx->txg) ? dbuf_touch(dd, 0, c.blocksize, tx->txg) : 0;
 }

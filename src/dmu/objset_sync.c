@@ -1,9 +1,11 @@
 /* Writing a group of an object set: the loop of events, the meta-dnode, the header. See dmu/sync.h. */
+#include "base/log.h"
 #include "dmu/sync.h"
 
 #define SYNC_BYTES  (UINT64_C(24) << 20) /* being written at once */
 #define SYNC_NODES  64u                  /* indirect blocks at work */
 #define SYNC_DNODES 256u
+#define LOSSES_TOLD 16u
 #define HEADER_MAX  4096u
 #define HEADER_OLD  2048u
 #define ZIL_AT      512u
@@ -26,9 +28,11 @@ void sync_post(struct sync_event *e)
 {
 	struct sync *s = e->s;
 
+	/* The thread sleeps only when there is none. */
 	SCOPED_LOCK(&s->lock);
+	if (list_is_empty(&s->events))
+		pthread_cond_signal(&s->cond);
 	list_append(&s->events, &e->node);
-	pthread_cond_signal(&s->cond);
 }
 
 static void events_run(struct sync *s)
@@ -60,6 +64,14 @@ bool sync_retry_read(struct sync *s, const struct zbookmark *zb, int err)
 		return false;
 	resumes = zio_resumes(zp);
 	return zp->on_write_failure(zp, zb, err) && zio_wait_resumed(zp, resumes);
+}
+
+bool sync_tells_loss(struct sync *s)
+{
+	if (++s->lost == LOSSES_TOLD)
+		log_error("object set %llu: more losses in group %llu are not told", (unsigned long long)s->os->id,
+			  (unsigned long long)s->tx->txg);
+	return s->lost < LOSSES_TOLD;
 }
 
 /* --- the loop --- */

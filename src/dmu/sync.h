@@ -81,6 +81,7 @@ struct sync {
 	struct list writing; /* level 1 nodes with blocks to be written */
 	struct list finished;
 	bool may_not_lose; /* what cannot be read ends the sync: the MOS, the meta-dnode */
+	unsigned lost;     /* losses told in the log */
 	int err;           /* the pool is lost: nothing more is started */
 };
 
@@ -90,6 +91,9 @@ void sync_post(struct sync_event *e);
 void sync_expect(struct sync *s, struct sync_event *e, void (*run)(struct sync_event *e));
 /* A read failed that the sync cannot do without. True: the pool was suspended and goes on, try again. */
 bool sync_retry_read(struct sync *s, const struct zbookmark *zb, int err);
+
+/* Whether one more loss is worth a line in the log: a bad device would fill it. */
+bool sync_tells_loss(struct sync *s);
 
 /* --- accounting (sync_free.c) --- */
 /* A pointer takes the place of another; adjusts used. */

@@ -16,8 +16,9 @@ static void kill_block(struct sync_dnode *sd, const struct bp *bp)
 	if (!bp_counts(bp))
 		return;
 	if (bp_check(bp)) {
-		log_error("object %llu of object set %llu: a damaged block pointer is not freed",
-			  (unsigned long long)sd->dn->object, (unsigned long long)os->id);
+		if (sync_tells_loss(sd->s))
+			log_error("object %llu of object set %llu: a damaged block pointer is not freed",
+				  (unsigned long long)sd->dn->object, (unsigned long long)os->id);
 		return;
 	}
 	arc_drop(os->dp->arc, os->dp->zp, bp);
@@ -116,7 +117,7 @@ void sync_kill_tree(struct sync_dnode *sd, const struct bp *bp, uint64_t blkid)
 			log_error(
 			    "object %llu of object set %llu: what an unreadable indirect block leads to is not freed",
 			    (unsigned long long)sd->dn->object, (unsigned long long)os->id);
-		else
+		if (!err)
 			kill_children(sd, buf, bp, blkid);
 		buf_release(buf);
 	}

@@ -87,6 +87,19 @@ static void old_entry(const struct sync_node *n, uint32_t i, struct bp *bp)
 	}
 }
 
+static void old_entries(const struct sync_node *n, struct bp *e, uint32_t count)
+{
+	bool below = !n->sd->is_new_tree && !is_grown(n);
+
+	if (below && n->old && !n->old_swapped)
+		memcpy(e, n->old->data, (size_t)count * BP_SIZE);
+	else if (below && !n->old && bp_birth(&n->bp) == 0)
+		memset(e, 0, (size_t)count * BP_SIZE);
+	else
+		for (uint32_t i = 0; i < count; i++)
+			old_entry(n, i, &e[i]);
+}
+
 /* --- putting new pointers in --- */
 
 static bool span_is_freed(const struct sync_dnode *sd, uint64_t start, uint64_t end)
@@ -256,8 +269,7 @@ static void top_complete(struct sync_node *n)
 	struct sync_dnode *sd = n->sd;
 	uint32_t count = node_entries(n);
 
-	for (uint32_t i = 0; i < count; i++)
-		old_entry(n, i, &sd->root[i]);
+	old_entries(n, sd->root, count);
 	node_apply(n, sd->root, count);
 	node_done(n);
 }
@@ -280,16 +292,17 @@ static void node_complete(struct sync_node *n)
 		return;
 	}
 	e = (struct bp *)buf->data;
-	for (uint32_t i = 0; i < count; i++)
-		old_entry(n, i, &e[i]);
+	old_entries(n, e, count);
 	if (!node_apply(n, e, count)) {
 		buf_release(buf);
 		node_done(n);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		used += !bp_is_hole(&e[i]);
-		fill += bp_is_hole(&e[i]) ? 0 : bp_fill(&e[i]);
+		if (bp_is_hole(&e[i]))
+			continue;
+		used++;
+		fill += bp_fill(&e[i]);
 	}
 	if (used) {
 		node_write(n, buf, fill);
@@ -333,9 +346,11 @@ static void node_lost(struct sync_node *n, int err)
 		return;
 	}
 	n->lost = true;
-	log_error("object %llu of object set %llu: unreadable indirect block %llu: %u changed blocks below it are lost",
-		  (unsigned long long)sd->dn->object, (unsigned long long)sd->s->os->id, (unsigned long long)n->blkid,
-		  n->count);
+	if (sync_tells_loss(sd->s))
+		log_error("object %llu of object set %llu: unreadable indirect block %llu: %u changed blocks below it "
+			  "are lost",
+			  (unsigned long long)sd->dn->object, (unsigned long long)sd->s->os->id,
+			  (unsigned long long)n->blkid, n->count);
 	for (uint32_t k = 0; k < n->count; k++)
 		dbuf_give_up(sd->dn->dirty, sd->item[n->first + k]);
 	node_done(n);

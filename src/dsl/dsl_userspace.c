@@ -59,7 +59,7 @@ static int fuid_domain_index(struct objset *os, const char *domain, uint64_t *in
 	err = dnode_hold(os, object, &dn, NULL);
 	if (err)
 		return err;
-	len = dn->bonuslen >= 8 ? load64(dn->bonus, dn->swapped) : 0;
+	len = dmu_bonus_u64(dn, 0, &len) ? 0 : len;
 	data = len && len <= FUID_TABLE_MAX ? malloc(len) : NULL;
 	err = data ? dmu_read(dn, 0, data, len, 0) : -EINVAL;
 	dnode_release(dn);

@@ -9,9 +9,11 @@ int spa_mos_u64(struct objset *mos, const char *key, uint64_t *v)
 	return zap_lookup_u64(mos, MOS_DIRECTORY, key, v);
 }
 
-uint64_t spa_bonus_word(const struct dnode *dn, unsigned i)
+uint64_t spa_bonus_word(struct dnode *dn, unsigned i)
 {
-	return dn->bonuslen >= 8 * (i + 1) ? load64(dn->bonus + 8 * (size_t)i, dn->swapped) : 0;
+	uint64_t v;
+
+	return dmu_bonus_u64(dn, 8 * (size_t)i, &v) ? 0 : v;
 }
 
 int spa_packed_read(struct objset *mos, uint64_t object, struct nvlist **out, struct err *e)

@@ -76,7 +76,7 @@ static inline struct spa_priv *spa_priv(const struct spa *spa)
 int spa_mos_u64(struct objset *mos, const char *key, uint64_t *v);
 int spa_packed_read(struct objset *mos, uint64_t object, struct nvlist **out, struct err *e);
 /* One word of a bonus buffer, whose byte order is the dnode's; 0 when it is not there. */
-uint64_t spa_bonus_word(const struct dnode *dn, unsigned i);
+uint64_t spa_bonus_word(struct dnode *dn, unsigned i);
 int spa_words_read(struct dnode *dn, uint64_t first, uint64_t *out, uint64_t n);
 
 /* --- leaves.c --- */

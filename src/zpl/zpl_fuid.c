@@ -31,9 +31,7 @@ static int zpl_fuid_read(struct zpl *z, struct zpl_fuid *f)
 
 	if (rc)
 		return rc;
-	if (dn->type == FUID_TABLE_TYPE && dn->bonuslen >= 8)
-		len = load64(dn->bonus, dn->swapped);
-	if (len == 0 || len > FUID_TABLE_MAX)
+	if (dn->type != FUID_TABLE_TYPE || dmu_bonus_u64(dn, 0, &len) || len == 0 || len > FUID_TABLE_MAX)
 		rc = -EINVAL;
 	packed = rc ? NULL : malloc(len);
 	if (!rc && !packed)

@@ -314,6 +314,29 @@ static void test_blocksize(void **state)
 	set_close(&s);
 }
 
+static void test_blocksize_of_new_objects(void **state)
+{
+	struct dmu_object spec = {.type = TP_FILE};
+	struct set s;
+	struct dnode *dn;
+	uint64_t object, at = 0;
+
+	set_open(&s);
+	assert_int_equal(dmu_object_alloc(s.os, &spec, &s.tx[0], &object), 0);
+	assert_int_equal(dnode_hold(s.os, object, &dn, NULL), 0);
+	assert_int_equal(dmu_object_set_blocksize(dn, BS, 0, &s.tx[0]), 0);
+	/* Nothing was there that would have to grow. */
+	assert_int_equal(dmu_next_offset(dn, &at, false), -ESRCH);
+	dnode_release(dn);
+	/* An object that comes again where another had indirect blocks. */
+	assert_int_equal(dmu_object_free(s.os, 1, &s.tx[0]), 0);
+	assert_int_equal(dmu_object_claim(s.os, 1, &spec, &s.tx[0]), 0);
+	assert_int_equal(dmu_object_set_blocksize(s.dn, BS, 15, &s.tx[0]), 0);
+	assert_int_equal(dmu_write(s.dn, BS, "x", 1, &s.tx[0]), 0);
+	assert_int_equal(dmu_object_set_blocksize(s.dn, BS, 14, &s.tx[1]), -ENOTSUP);
+	set_close(&s);
+}
+
 static void test_new_set(void **state)
 {
 	struct dmu_object spec = {.type = TP_FILE};
@@ -379,6 +402,7 @@ int main(void)
 	    cmocka_unit_test(test_bonus),
 	    cmocka_unit_test(test_objects),
 	    cmocka_unit_test(test_blocksize),
+	    cmocka_unit_test(test_blocksize_of_new_objects),
 	    cmocka_unit_test(test_new_set),
 	    cmocka_unit_test(test_spill),
 	};
