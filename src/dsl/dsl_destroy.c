@@ -66,13 +66,79 @@ static void prev_unlink(struct leaving *l, struct tx *tx)
 	dsl_dataset_store(prev, tx);
 }
 
+/* Of the plain list of a pool that was made before version 26 (3.3). */
+struct plain_release {
+	struct leaving *l;
+	struct bpobj *older; /* the snapshot's own list: what even older ones have */
+	struct dsl_space own;
+	struct tx *tx;
+};
+
+static int plain_entry(void *arg, const struct bp *bp, bool freed)
+{
+	struct plain_release *r = arg;
+	struct dsl_pool *p = r->l->p;
+	struct dsl_space s = dsl_bp_space(p, bp);
+
+	if (dsl_bp_birth(bp) <= r->l->snap->prev_snap_txg)
+		return bpobj_enqueue(r->older, bp, false, s.used, r->tx);
+	r->own.used += s.used;
+	r->own.comp += s.comp;
+	r->own.uncomp += s.uncomp;
+	p->write->ops->free(p->write->arg, bp, r->tx);
+	return 0;
+}
+
+/* The next one's list is gone through: what only this snapshot had is freed, the rest joins this one's list, which is
+ * the next one's from then on. */
+static void plain_blocks_release(struct leaving *l, struct tx *tx)
+{
+	struct plain_release r = {.l = l, .tx = tx};
+	struct dsl_dataset *s = l->snap, *next = l->next.ds;
+	uint64_t list = next->deadlist;
+	int err;
+
+	deadlist_drop(l->p, list);
+	deadlist_drop(l->p, s->deadlist);
+	err = bpobj_open(l->p->mos, s->deadlist, &r.older);
+	if (!err) {
+		err = bpobj_iterate(l->p->mos, list, plain_entry, &r);
+		if (!err)
+			err = bpobj_flush(r.older, tx);
+		bpobj_close(r.older);
+	}
+	if (dsl_sync_check(l->p, err, "a deadlist cannot be read"))
+		return;
+	dsl_diduse(s->dir, DSL_USED_SNAP, -(int64_t)r.own.used, -(int64_t)r.own.comp, -(int64_t)r.own.uncomp, tx);
+	dsl_sync_check(l->p, dsl_deadlist_free(l->p, list, tx), "a deadlist cannot be freed");
+	next->deadlist = s->deadlist;
+	l->next_dl = deadlist_get(l->p, next->deadlist);
+}
+
+static bool deadlist_is_plain(struct dsl_pool *p, uint64_t object)
+{
+	struct dnode *dn;
+	bool plain;
+
+	if (dsl_sync_check(p, dnode_hold(p->mos, object, &dn, NULL), "a deadlist cannot be read"))
+		return false;
+	plain = dn->type == DMU_OT_BPOBJ;
+	dnode_release(dn);
+	return plain;
+}
+
 /* What only this snapshot had is freed in the background; the rest of its deadlist is that of the next. */
 static void blocks_release(struct leaving *l, struct tx *tx)
 {
 	struct dsl_dataset *s = l->snap;
-	struct bpobj *list = free_bpobj_get(l->p);
 	struct dsl_space own;
+	struct bpobj *list;
 
+	if (deadlist_is_plain(l->p, l->next.ds->deadlist)) {
+		plain_blocks_release(l, tx);
+		return;
+	}
+	list = free_bpobj_get(l->p);
 	if (!list || dsl_sync_check(l->p, dsl_deadlist_sums_range(l->next_dl, s->prev_snap_txg, UINT64_MAX, &own),
 				    "a deadlist cannot be read"))
 		return;
@@ -84,12 +150,13 @@ static void blocks_release(struct leaving *l, struct tx *tx)
 	dsl_sync_check(l->p, dsl_deadlist_free(l->p, s->deadlist, tx), "a deadlist cannot be freed");
 }
 
-static void key_remove(struct dsl_pool *p, uint64_t deadlist, uint64_t txg, struct tx *tx)
+static void key_remove(struct dsl_dataset *head, uint64_t txg, struct tx *tx)
 {
-	struct dsl_deadlist *dl = deadlist_get(p, deadlist);
+	struct dsl_deadlist *dl = deadlist_get(head->pool, head->deadlist);
 
 	if (dl && dsl_deadlist_has_key(dl, txg))
-		dsl_sync_check(p, dsl_deadlist_remove_key(dl, txg, tx), "a deadlist cannot be written");
+		dsl_sync_check(head->pool, dsl_deadlist_remove_key(dl, txg, tx), "a deadlist cannot be written");
+	dsl_remap_key_remove(head, txg, tx);
 }
 
 static void clone_keys_remove(struct dsl_pool *p, uint64_t clones, uint64_t txg, struct tx *tx);
@@ -110,7 +177,7 @@ static int clone_key_remove(struct dsl_pool *p, uint64_t object, uint64_t txg, s
 			origin_txg = origin.ds->creation_txg;
 			dsl_edit_end(&origin);
 			if (origin_txg > txg) {
-				key_remove(p, c.ds->deadlist, txg, tx);
+				key_remove(c.ds, txg, tx);
 				clone_keys_remove(p, d->clones, txg, tx);
 			}
 		}
@@ -133,7 +200,7 @@ static void clone_keys_remove(struct dsl_pool *p, uint64_t clones, uint64_t txg,
 
 void dsl_deadlist_key_remove_all(struct dsl_dataset *head, uint64_t txg, struct tx *tx)
 {
-	key_remove(head->pool, head->deadlist, txg, tx);
+	key_remove(head, txg, tx);
 	clone_keys_remove(head->pool, head->dir->clones, txg, tx);
 }
 
@@ -159,9 +226,10 @@ static void next_head_adjust(struct leaving *l, struct tx *tx)
 	struct dsl_dataset *head = l->next.ds;
 	uint64_t reservation = dsl_dataset_refreservation(head), old = head->unique;
 	struct dsl_write *w = l->p->write;
-	struct dsl_space dead;
+	struct dsl_space dead = {0};
 
-	dsl_deadlist_sums(l->next_dl, &dead);
+	if (l->next_dl)
+		dsl_deadlist_sums(l->next_dl, &dead);
 	pthread_mutex_lock(&w->space);
 	head->unique = head->used - ((l->prev.ds ? l->prev.ds->used : 0) - dead.used);
 	pthread_mutex_unlock(&w->space);
@@ -179,8 +247,10 @@ static void next_relink(struct leaving *l, struct tx *tx)
 		clone_keys_remove(l->p, s->dir->clones, s->creation_txg, tx);
 	if (next->is_snapshot) {
 		next_snapshot_adjust(l, tx);
-		if (!l->keep_key)
-			key_remove(l->p, l->head->deadlist, s->creation_txg, tx);
+		if (l->keep_key)
+			dsl_remap_key_remove(l->head, s->creation_txg, tx);
+		else
+			key_remove(l->head, s->creation_txg, tx);
 	} else {
 		next_head_adjust(l, tx);
 	}
@@ -227,6 +297,7 @@ void dsl_snapshot_destroy_sync(struct dsl_dataset *snap, struct tx *tx)
 		dsl_dataset_features_clear(snap, tx);
 		prev_unlink(&l, tx);
 		blocks_release(&l, tx);
+		dsl_remap_pass_on(snap, l.next.ds, tx);
 		next_relink(&l, tx);
 		dsl_sync_check(p, zap_remove(p->mos, l.head->snap_names, snap->snapname, tx),
 			       "a snapshot's name cannot be taken off");
@@ -492,6 +563,8 @@ static void tree_give_away(struct dsl_dataset *head, struct tx *tx)
 		p->write->ops->log_discard(os, tx);
 	objset_release(os);
 	dsl_objset_forget(head, tx);
+	if (dsl_livelist_give_away(d, tx))
+		return;
 	if (dsl_feature_enabled(p, FEATURE_ASYNC)) {
 		int64_t used = (int64_t)d->used, comp = (int64_t)d->compressed, uncomp = (int64_t)d->uncompressed;
 
@@ -522,7 +595,7 @@ void dsl_head_destroy_sync(struct dsl_dataset *head, struct tx *tx)
 		dsl_dir_store(origin->dir, tx);
 	deadlist_drop(p, head->deadlist);
 	dsl_sync_check(p, dsl_deadlist_free(p, head->deadlist, tx), "a deadlist cannot be freed");
-	dsl_livelist_drop(d, tx);
+	dsl_remap_free(p, dsl_remap_take(head, tx), tx);
 	tree_give_away(head, tx);
 	d->head = 0;
 	dsl_bookmarks_destroy_all(head, tx);

@@ -20,7 +20,6 @@
 #define FEATURE_EXTENSIBLE "com.delphix:extensible_dataset"
 #define FEATURE_REDACTED   "com.delphix:redacted_datasets"
 #define FEATURE_LIMITS     "com.joyent:filesystem_limits"
-#define KEY_REMAP          "com.delphix:remap_deadlist"
 
 struct open_deadlist {
 	struct open_deadlist *next;
@@ -349,27 +348,6 @@ void dsl_dataset_feature_move(struct dsl_dataset *from, struct dsl_dataset *to, 
 	else
 		dsl_dataset_feature_set(to, guid, tx);
 	dsl_dataset_feature_clear(from, guid, tx);
-}
-
-/* --- remap deadlists --- */
-
-uint64_t dsl_remap_take(struct dsl_dataset *ds, struct tx *tx)
-{
-	uint64_t object;
-
-	if (dsl_dataset_ext_u64(ds, KEY_REMAP, &object))
-		return 0;
-	dsl_sync_check(ds->pool, zap_remove(ds->pool->mos, ds->object, KEY_REMAP, tx), "a data set cannot be changed");
-	return object;
-}
-
-void dsl_remap_give(struct dsl_dataset *ds, uint64_t object, struct tx *tx)
-{
-	if (!object)
-		return;
-	dsl_dataset_extend(ds, tx);
-	dsl_sync_check(ds->pool, zap_add_u64(ds->pool->mos, ds->object, KEY_REMAP, object, tx),
-		       "a data set cannot be changed");
 }
 
 /* --- live structs --- */

@@ -22,6 +22,28 @@ void dsl_livelist_drop(struct dsl_dir *d, struct tx *tx)
 	dsl_feature_count(p, FEATURE_LIVELIST, -1, tx);
 }
 
+bool dsl_livelist_give_away(struct dsl_dir *d, struct tx *tx)
+{
+	struct dsl_pool *p = d->pool;
+	struct dsl_space live;
+	uint64_t object, set = 0;
+
+	if (dsl_dir_ext_u64(d, KEY_LIVELIST, &object) ||
+	    dsl_sync_check(p, dsl_list_range(p, object, 0, UINT64_MAX, &live), "a livelist cannot be read"))
+		return false;
+	deadlist_drop(p, object);
+	if (zap_lookup_u64(p->mos, MOS_DIRECTORY, DELETED_CLONES, &set)) {
+		set = dsl_mos_zap(p, DMU_OTN_ZAP_METADATA, tx);
+		dsl_sync_check(p, zap_add_u64(p->mos, MOS_DIRECTORY, DELETED_CLONES, set, tx),
+			       "the pool's directory cannot be changed");
+	}
+	dsl_set_add(p, &set, DMU_OTN_ZAP_METADATA, object, tx);
+	dsl_sync_check(p, zap_remove(p->mos, d->object, KEY_LIVELIST, tx), "a data set directory cannot be changed");
+	dsl_diduse(d, DSL_USED_HEAD, -(int64_t)live.used, -(int64_t)live.comp, -(int64_t)d->uncompressed, tx);
+	dsl_free_diduse(p, (int64_t)live.used, (int64_t)live.comp, (int64_t)live.uncomp, tx);
+	return true;
+}
+
 /* --- matching a sublist: how often each place was freed after the entries seen so far --- */
 
 struct place_count {

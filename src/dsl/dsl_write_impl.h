@@ -166,9 +166,6 @@ uint64_t dsl_time(void);
 void dsl_dataset_features_copy(const struct dsl_dataset *from, struct dsl_dataset *to, struct tx *tx);
 void dsl_dataset_features_clear(struct dsl_dataset *ds, struct tx *tx);
 void dsl_dataset_feature_move(struct dsl_dataset *from, struct dsl_dataset *to, const char *guid, struct tx *tx);
-/* The remap deadlist (3.5): 0 when there is none. */
-uint64_t dsl_remap_take(struct dsl_dataset *ds, struct tx *tx);
-void dsl_remap_give(struct dsl_dataset *ds, uint64_t object, struct tx *tx);
 /* Sums over a deadlist by its number: from the open one, for the sync thread. */
 int dsl_list_range(struct dsl_pool *p, uint64_t deadlist, uint64_t min_txg, uint64_t max_txg, struct dsl_space *out);
 bool dsl_config_is_held_alone(const struct dsl_pool *p);
@@ -241,10 +238,19 @@ void dsl_set_settle(struct live_dataset *l, const struct bp *root, struct tx *tx
 /* What had `from` as its encryption root has `to` from now on, its clone. */
 void dsl_crypt_root_move(struct dsl_dir *from, struct dsl_dir *to, struct tx *tx);
 
+/* --- dsl_remap.c --- */
+uint64_t dsl_remap_take(struct dsl_dataset *ds, struct tx *tx); /* 0: it has none */
+void dsl_remap_give(struct dsl_dataset *ds, uint64_t object, struct tx *tx);
+void dsl_remap_free(struct dsl_pool *p, uint64_t object, struct tx *tx);
+void dsl_remap_pass_on(struct dsl_dataset *snap, struct dsl_dataset *next, struct tx *tx);
+void dsl_remap_key_remove(const struct dsl_dataset *head, uint64_t txg, struct tx *tx);
+
 /* --- dsl_livelist.c --- */
 bool dsl_livelists_free(struct dsl_pool *p, void (*fn)(void *arg, const struct bp *bp), void *arg, struct tx *tx);
 /* A clone of OpenZFS's that is written here loses its livelist (3.6). */
 void dsl_livelist_drop(struct dsl_dir *d, struct tx *tx);
+/* One that is destroyed as it was: its blocks are freed by the list. False: it has none. */
+bool dsl_livelist_give_away(struct dsl_dir *d, struct tx *tx);
 
 /* --- dsl_task.c --- */
 void dsl_tasks_run(struct dsl_pool *p, bool early, struct tx *tx);
