@@ -310,7 +310,7 @@ static void tree_store(struct sync_dnode *sd)
 	struct dnode *dn = sd->dn;
 	uint8_t counted = 0;
 
-	if (os->ops->owner && !is_special(dn))
+	if (os->ops->owner && os->type == OBJSET_ZFS && !is_special(dn))
 		counted = FLAG_USED | (os->dp->userobj_accounting ? FLAG_OBJUSED : 0);
 	pthread_mutex_lock(&dn->lock);
 	dn->nlevels = s->type ? (uint8_t)sd->nlevels : 1;

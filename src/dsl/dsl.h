@@ -24,6 +24,12 @@
 
 enum dsl_space_policy { DSL_SPACE_NORMAL, DSL_SPACE_RESERVED, DSL_SPACE_EXTRA, DSL_SPACE_NONE }; /* 8.1 */
 
+/* Whose an object is in a file system that is written (objset_ops.owner). zpl says so once, when the program starts;
+ * without it nothing is counted. */
+typedef int (*dsl_owner_fn)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
+			    uint64_t *gid, uint64_t *project);
+void dsl_set_owner(dsl_owner_fn owner);
+
 struct dsl_dataset;
 struct dsl_pool {
 	struct dmu_pool *dp;
@@ -41,9 +47,7 @@ struct dsl_pool {
 	const char *altroot; /* before every mount point; owned by spa */
 	bool (*is_mounted)(void *arg, uint64_t dataset_object);
 	void *is_mounted_arg;
-	/* Whose an object is in file systems that are written (objset_ops.owner); NULL: nothing is counted. */
-	int (*owner)(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid,
-		     uint64_t *gid, uint64_t *project);
+	dsl_owner_fn owner; /* dsl_set_owner's */
 	/* zvol's: sets a volume's size when the property is set; waits. NULL: refused. */
 	int (*set_volsize)(struct dsl_dataset *ds, uint64_t volsize, struct err *e);
 	struct dsl_cache *cache;

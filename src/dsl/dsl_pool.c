@@ -203,6 +203,13 @@ static void dsl_pool_find_special(struct dsl_pool *p)
 }
 
 /* Without anything of a tree yet. */
+static dsl_owner_fn pool_owner;
+
+void dsl_set_owner(dsl_owner_fn owner)
+{
+	pool_owner = owner;
+}
+
 struct dsl_pool *dsl_pool_make(struct dmu_pool *dp, struct objset *mos, const char *name)
 {
 	struct dsl_pool *p = xcalloc(1, sizeof(*p));
@@ -210,6 +217,7 @@ struct dsl_pool *dsl_pool_make(struct dmu_pool *dp, struct objset *mos, const ch
 	p->dp = dp;
 	p->mos = mos;
 	p->version = 5000; /* until spa says otherwise */
+	p->owner = pool_owner;
 	p->keys = dsl_keystore_create();
 	p->cache = xcalloc(1, sizeof(*p->cache));
 	obj_cache_init(&p->cache->dirs, DIRS_KEPT, dsl_dir_destroy);

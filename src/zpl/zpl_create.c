@@ -226,3 +226,9 @@ int zpl_create_objects(struct objset *os, const struct nvlist *props, struct tx 
 	accounting_start(&c);
 	return objects_create(&c);
 }
+
+/* Who makes file systems writes into them: their accounting begins with them. */
+__attribute__((constructor)) static void accounting_attach(void)
+{
+	dsl_set_owner(zpl_owner);
+}

@@ -30,6 +30,10 @@ int zpl_dir_entry(struct zpl *z, uint64_t dir, const char *name, unsigned match,
 /* zpl_object_path that says whether every part of the path is known. */
 int zpl_object_path_known(struct zpl *z, uint64_t id, char **path, bool *known);
 
+/* dsl_owner_fn. */
+int zpl_owner(struct objset *os, const struct dnode *dn, const uint8_t *bonus, size_t len, uint64_t *uid, uint64_t *gid,
+	      uint64_t *project);
+
 static inline void autoznode_release(struct znode **zn)
 {
 	if (*zn)

@@ -1,7 +1,7 @@
 /* What a new file system holds (docs/format/07, 1.3), and attributes as they are stored (2.2 - 2.5). */
 #include "writeset.h"
 
-#include "zpl/zpl.h"
+#include "zpl/zpl_impl.h"
 
 static uint64_t master(struct writeset *s, const char *name)
 {
@@ -136,6 +136,46 @@ static void file_systems_of_old_versions(void **state)
 	}
 }
 
+/* --- whose an object is --- */
+
+static void owner_check(unsigned type, const uint8_t *bonus, size_t len, uint64_t uid, uint64_t gid, uint64_t project)
+{
+	struct dnode dn = {.bonustype = type};
+	uint64_t u = 99, g = 99, p = 99;
+
+	assert_int_equal(zpl_owner(NULL, &dn, bonus, len, &u, &g, &p), 0);
+	assert_int_equal(u, uid);
+	assert_int_equal(g, gid);
+	assert_int_equal(p, project);
+}
+
+static void owners_are_found_at_their_places(void **state)
+{
+	struct dnode other = {.bonustype = DMU_OT_DSL_DIR};
+	uint64_t w[33] = {0}, v;
+	uint8_t *b = (uint8_t *)w;
+
+	owner_check(DMU_OT_SA, b, 264, 0, 0, 0); /* nothing is stored yet */
+	store_host32(b, 0x002F505A);
+	store_host16(b + 4, 2 | 1 << 10);
+	w[1 + 3] = 1000;
+	w[1 + 4] = 100;
+	w[1 + 16] = 7;
+	owner_check(DMU_OT_SA, b, 264, 1000, 100, 0); /* no flag, no project */
+	w[1 + 6] = 0x800000000000;
+	owner_check(DMU_OT_SA, b, 264, 1000, 100, 7);
+	owner_check(DMU_OT_SA, b, 40, 1000, 0, 0); /* a damaged, short one */
+	swap32_buffer(b, 4);
+	swap16_buffer(b + 4, 2);
+	swap64_buffer(b + 8, 256);
+	owner_check(DMU_OT_SA, b, 264, 1000, 100, 7);
+	memset(w, 0, sizeof(w));
+	w[16] = 5;
+	w[17] = 6;
+	owner_check(DMU_OT_ZNODE, b, 264, 5, 6, 0);
+	assert_int_equal(zpl_owner(NULL, &other, b, 264, &v, &v, &v), -ENOENT);
+}
+
 /* --- attributes --- */
 
 struct attrs {
@@ -238,9 +278,8 @@ static void equal_layouts_are_stored_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_file_system_of_version_5),
-	    cmocka_unit_test(file_systems_of_old_versions),
-	    cmocka_unit_test(large_values_go_to_the_spill_block),
+	    cmocka_unit_test(a_file_system_of_version_5),       cmocka_unit_test(file_systems_of_old_versions),
+	    cmocka_unit_test(owners_are_found_at_their_places), cmocka_unit_test(large_values_go_to_the_spill_block),
 	    cmocka_unit_test(equal_layouts_are_stored_once),
 	};
 
