@@ -165,9 +165,7 @@ static void txg_sync_one(struct txgs *t, uint64_t txg)
 	pthread_mutex_unlock(&t->lock);
 	t->sync(t->arg, txg);
 	pthread_mutex_lock(&t->lock);
-	BUG_ON(slot->dirty && !t->abandoned);
-	t->dirty -= slot->dirty;
-	slot->dirty = 0;
+	BUG_ON(slot->dirty && !t->abandoned); /* of an abandoned pool it goes when the sets drop it */
 	t->syncing = 0;
 	if (!t->abandoned)
 		t->synced = txg;

@@ -31,25 +31,19 @@ static int state_write(struct spa *spa, enum pool_state state)
 	return err;
 }
 
-static bool was_abandoned(struct spa *spa)
-{
-	struct spa_writer *w = spa_writer(spa);
-	SCOPED_LOCK(&w->suspend_lock);
-
-	return w->lost;
-}
-
 static int writer_close(struct spa *spa, const char *what, enum pool_state state, struct err *e)
 {
-	if (was_abandoned(spa))
+	if (spa_is_lost(spa)) {
+		spa_background_stop(spa);
 		return 0;
+	}
 	if (spa_is_suspended(spa)) {
 		err_set(e, -EAGAIN, "cannot %s '%s': pool I/O is currently suspended", what, spa->name);
 		err_hint(e, "'zpool clear' has what failed tried again; 'zpool export -f' gives the pool up.");
 		return -EAGAIN;
 	}
 	spa_background_stop(spa);
-	if (state_write(spa, state) && !was_abandoned(spa))
+	if (state_write(spa, state) && !spa_is_lost(spa))
 		return err_set(e, -EIO, "cannot %s '%s': the pool cannot be written", what, spa->name);
 	spa_cachefile_remove(spa);
 	spa_event_post(

@@ -261,7 +261,7 @@ static int first_group_fill(struct creation *c, struct err *e)
 	err = objects_make(c);
 	if (err)
 		return err_set(e, err, "making the pool's objects: %s", err_words(err));
-	spa_history_internal(spa, "create", NULL, &c->tx, "pool version 5000; software version Tarn");
+	spa_history_internal(spa, "create", NULL, &c->tx, SPA_SOFTWARE);
 	spa_pool_props_sync(spa, &c->props, &c->tx);
 	spa_spares_add(spa, c->tree, &c->tx);
 	spa_config_dirty(spa);
@@ -315,7 +315,7 @@ static int pool_make(struct creation *c, struct err *e)
 		err = first_group_fill(c, e);
 	if (err)
 		return err;
-	txgs_start(w->txgs);
+	spa_groups_start(spa);
 	err = txg_wait_synced(w->txgs, SPA_FIRST_TXG);
 	pthread_mutex_lock(&w->suspend_lock);
 	if (w->failed[0])

@@ -391,7 +391,7 @@ int spa_import(const struct spa_import *args, struct spa **out, struct err *e)
 	else if (!left)
 		*out = spa;
 	if (*out && args->writable) {
-		spa_history_internal(spa, "import", NULL, NULL, "pool version 5000; software version Tarn");
+		spa_history_internal(spa, "import", NULL, NULL, SPA_SOFTWARE);
 		spa_opened(spa, "sysevent.fs.zfs.pool_import");
 	}
 	return err ? err_prefix(ee, err, "cannot import '%s'", name) : 0;

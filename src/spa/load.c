@@ -200,10 +200,6 @@ void spa_unload(struct spa *spa)
 
 	spa->zp.on_error = NULL;
 	spa_writer_stop(spa);
-	if (spa->dsl && pr->writer)
-		dsl_pool_abandon(spa->dsl, NULL); /* nothing, unless the pool could not be written */
-	if (spa->mos && pr->writer)
-		objset_abandon(spa->mos);
 	if (spa->dsl)
 		dsl_pool_close(spa->dsl);
 	if (spa->mos)

@@ -253,7 +253,7 @@ static int first_groups_wait(struct spa *spa, uint64_t max_birth, struct err *e)
 	uint64_t txg = txg_open(w->txgs);
 	int err = 0;
 
-	txgs_start(w->txgs);
+	spa_groups_start(spa);
 	for (; txg <= max_birth && !err; txg++) {
 		spa_config_dirty(spa);
 		err = txg_wait_synced(w->txgs, txg);
@@ -290,7 +290,8 @@ static int floors_open(struct spa_loader *ld, struct err *e)
 	return err ? err_set(e, err, "the data sets cannot be written: %s", err_words(err)) : 0;
 }
 
-static int props_store(struct spa_loader *ld, uint64_t txg, struct err *e)
+/* What else the first group changes. */
+static int first_group_fill(struct spa_loader *ld, uint64_t txg, struct err *e)
 {
 	struct tx tx = {.txgs = spa_writer(ld->spa)->txgs, .txg = txg, .syncing = true, .pass = 1};
 	struct spa_pool_props p;
@@ -300,6 +301,12 @@ static int props_store(struct spa_loader *ld, uint64_t txg, struct err *e)
 		return err;
 	spa_pool_props_sync(ld->spa, &p, &tx);
 	spa_pool_props_free(&p);
+	spa_new_tops_take(ld->spa);
+	if (atomic_load(&spa_writer(ld->spa)->autoexpand))
+		spa_tops_expand(ld->spa, &tx);
+	missing_note(ld->spa->root);
+	spa_history_internal(ld->spa, "open", NULL, &tx, SPA_SOFTWARE);
+	spa_config_dirty(ld->spa);
 	return 0;
 }
 
@@ -318,13 +325,9 @@ static int open_writable(struct spa_loader *ld, struct err *e)
 	if (!err)
 		err = logs_claim(ld, txg, &max_birth, e);
 	if (!err)
-		err = props_store(ld, txg, e);
+		err = first_group_fill(ld, txg, e);
 	if (err)
 		return err;
-	spa_new_tops_take(spa);
-	missing_note(spa->root);
-	spa_history_internal(spa, "open", NULL, NULL, "pool version 5000; software version Tarn");
-	spa_config_dirty(spa);
 	err = spa_job_stage(ld->job, "writing the first transaction group");
 	if (err)
 		return err_set(e, err, "interrupted");

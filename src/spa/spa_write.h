@@ -19,7 +19,8 @@
 #include "dsl/dsl_write.h"
 #include "spa/spa_impl.h"
 
-#define SPA_FIRST_TXG 4 /* of a new pool (01, 8.1) */
+#define SPA_FIRST_TXG 4                                                        /* of a new pool (01, 8.1) */
+#define SPA_SOFTWARE  "pool version 5000; software version tarn-" TARN_VERSION /* in the history */
 #define PASSES_MAX    1000u
 
 enum spa_failmode { FAILMODE_WAIT, FAILMODE_CONTINUE, FAILMODE_PANIC };
@@ -27,6 +28,7 @@ enum spa_failmode { FAILMODE_WAIT, FAILMODE_CONTINUE, FAILMODE_PANIC };
 struct spa_writer {
 	struct alloc *alloc;
 	struct txgs *txgs;
+	bool started;                   /* of who opens the pool: its groups are being synced */
 	char stored_name[DSL_NAME_MAX]; /* in the labels; another one than spa->name after import -t */
 
 	/* of the sync thread */
@@ -83,6 +85,7 @@ static inline struct spa_writer *spa_writer(const struct spa *spa)
 
 /* --- writer.c --- */
 void spa_writer_create(struct spa *spa, const char *stored_name, uint64_t open_txg);
+void spa_groups_start(struct spa *spa);
 /* Syncs what is open (unless the pool was given up), ends the groups. */
 void spa_writer_stop(struct spa *spa);
 /* After spa_writer_stop and the end of MOS and data sets. */
@@ -148,6 +151,7 @@ void spa_suspend(struct spa *spa, const char *why, bool by_multihost);
 int spa_suspend_wait(struct spa *spa, const char *why);
 /* The sync thread, in a pool that cannot be written any more: until it is dropped. */
 void spa_lost_wait(struct spa *spa);
+bool spa_is_lost(struct spa *spa); /* given up */
 /* Has everything that failed tried again. */
 int spa_resume(struct spa *spa, struct err *e);
 

@@ -42,6 +42,14 @@ void spa_suspend(struct spa *spa, const char *why, bool by_multihost)
 	w->by_multihost = by_multihost;
 }
 
+static bool has_failed_top(const struct spa *spa)
+{
+	for (unsigned i = 0; i < spa->root->nchildren; i++)
+		if (vdev_is_concrete(spa->root->child[i]) && !vdev_is_writable(spa->root->child[i]))
+			return true;
+	return false;
+}
+
 bool spa_write_failed(struct zio_pool *zp, const struct zbookmark *zb, int err)
 {
 	struct spa *spa = container_of(zp, struct spa, zp);
@@ -51,7 +59,9 @@ bool spa_write_failed(struct zio_pool *zp, const struct zbookmark *zb, int err)
 
 	if (w->no_suspend || w->lost)
 		return false;
-	snprintf(why, sizeof(why), "a block cannot be written: %s", err_words(err));
+	/* Space is asked of devices that can be written: there is none, too, when they cannot. */
+	snprintf(why, sizeof(why), "a block cannot be written: %s",
+		 err == -ENOSPC && has_failed_top(spa) ? "no device takes it" : err_words(err));
 	suspend_locked(spa, why);
 	return true;
 }
@@ -83,6 +93,14 @@ void spa_lost_wait(struct spa *spa)
 		suspend_locked(spa, w->failed[0] ? w->failed : "its metadata cannot be written");
 	while (!w->lost)
 		pthread_cond_wait(&w->suspend_cond, &w->suspend_lock);
+}
+
+bool spa_is_lost(struct spa *spa)
+{
+	struct spa_writer *w = spa_writer(spa);
+	SCOPED_LOCK(&w->suspend_lock);
+
+	return w->lost;
 }
 
 bool spa_is_suspended(const struct spa *spa)

@@ -2,6 +2,8 @@
  * What a pool that is open for writing has beyond one that is read: made and ended, and what the floors below ask of
  * it.
  */
+#include <unistd.h>
+
 #include "spa/pool_props.h"
 #include "spa/spa_write.h"
 #include "zil/zil.h"
@@ -130,12 +132,36 @@ void spa_writer_create(struct spa *spa, const char *stored_name, uint64_t open_t
 	spa->dp.txgs = w->txgs;
 }
 
+void spa_groups_start(struct spa *spa)
+{
+	struct spa_writer *w = spa_writer(spa);
+
+	w->started = true;
+	txgs_start(w->txgs);
+}
+
+/* What will never be on the devices. */
+static void changes_drop(struct spa *spa)
+{
+	struct spa_writer *w = spa_writer(spa);
+
+	txgs_abandon(w->txgs);
+	while (txg_syncing(w->txgs)) /* until the sync thread has let go of everything */
+		usleep(1000);
+	if (spa->dsl)
+		dsl_pool_abandon(spa->dsl, NULL);
+	if (spa->mos)
+		objset_abandon(spa->mos);
+}
+
 void spa_writer_stop(struct spa *spa)
 {
 	struct spa_writer *w = spa_writer(spa);
 
 	if (!w || !w->txgs)
 		return;
+	if (!w->started || spa_is_lost(spa))
+		changes_drop(spa);
 	txgs_destroy(w->txgs);
 	w->txgs = spa->dp.txgs = NULL;
 	if (w->alloc)
