@@ -73,7 +73,7 @@ static void written_make(void)
 		vp_close(written);
 		vp_destroy(written);
 	}
-	written = vp_create_over(NULL, 12, (uint64_t)BLOCK * BLOCKS, BLOCK);
+	written = vp_create_over(NULL, 12, (uint64_t)BLOCK * BLOCKS, BLOCK, false);
 	written->zv.ds = &dataset;
 }
 

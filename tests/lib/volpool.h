@@ -9,6 +9,7 @@
 
 #include "disk/recorder.h"
 #include "dmu/zap.h"
+#include "zio/zio_crypt.h"
 #include "zvol/zvol_impl.h"
 
 #define VP_ID     77
@@ -30,6 +31,7 @@ struct volpool {
 	struct testpool *tp;
 	struct objset *os;
 	struct zvol zv; /* as zvol_open would make it */
+	struct crypt_key *key;
 	atomic_bool dirty[TXG_SIZE];
 	struct vp_synced *synced; /* by number of the mark */
 	size_t nsynced;
@@ -121,19 +123,30 @@ static inline void vp_close(struct volpool *vp)
 	zvol_live_close(vp->zv.live);
 }
 
+static inline struct crypt_key *vp_key(void)
+{
+	uint8_t master[CRYPT_KEY_MAX], hmac[CRYPT_HMAC_KEY];
+
+	tp_pattern(master, sizeof(master), 1);
+	tp_pattern(hmac, sizeof(hmac), 2);
+	return crypt_key_create(CRYPT_AES_256_GCM, 99, master, hmac, 1);
+}
+
 /* Over rec's disks; NULL: disks in memory that record nothing. */
 static inline struct volpool *vp_create_over(struct recorder *rec, unsigned ashift, uint64_t volsize,
-					     uint32_t blocksize)
+					     uint32_t blocksize, bool encrypted)
 {
 	struct volpool *vp = xcalloc(1, sizeof(*vp));
 	struct tx tx = {.txg = VP_FIRST, .syncing = true, .pass = 1};
+
+	vp->key = encrypted ? vp_key() : NULL;
 
 	vp->rec = rec;
 	vp->tp = tp_create_over(ashift, VP_ARC, rec ? vp_recorded : NULL, rec);
 	tp_set_writable(vp->tp);
 	vp->synced = xcalloc(VP_GROUPS, sizeof(*vp->synced));
 	vp->tp->dp.txgs = tx.txgs = txgs_create(VP_FIRST, vp_sync, vp);
-	assert_int_equal(objset_create(&vp->tp->dp, VP_ID, OBJSET_ZVOL, &vp_ops, vp, NULL, &tx, &vp->os), 0);
+	assert_int_equal(objset_create(&vp->tp->dp, VP_ID, OBJSET_ZVOL, &vp_ops, vp, vp->key, &tx, &vp->os), 0);
 	assert_int_equal(zvol_create_objects(vp->os, volsize, blocksize, &tx), 0);
 	txgs_start(vp->tp->dp.txgs);
 	assert_int_equal(txg_wait_synced(vp->tp->dp.txgs, 0), 0);
@@ -143,7 +156,7 @@ static inline struct volpool *vp_create_over(struct recorder *rec, unsigned ashi
 
 static inline struct volpool *vp_create(unsigned ashift, uint64_t volsize, uint32_t blocksize)
 {
-	return vp_create_over(recorder_create(TP_TOPS, TP_SIZE), ashift, volsize, blocksize);
+	return vp_create_over(recorder_create(TP_TOPS, TP_SIZE), ashift, volsize, blocksize, false);
 }
 
 /* The volume is closed. No group is synced any more: the disks are quiet. */
@@ -158,6 +171,7 @@ static inline void vp_destroy(struct volpool *vp)
 	if (vp->tp->dp.txgs)
 		vp_stop(vp);
 	objset_release(vp->os);
+	crypt_key_release(vp->key);
 	arc_flush_pool(vp->tp->dp.arc, vp->tp->zp.guid);
 	tp_destroy(vp->tp);
 	if (vp->rec)
@@ -182,26 +196,40 @@ static inline void vp_allocator_after(struct volpool *vp, const struct testpool 
 	memcpy(vp->tp->next, before->next, sizeof(vp->tp->next));
 }
 
-/* The volume as an import after the crash finds it: claimed, and opened. */
-static inline struct volpool *vp_recover(struct crash *c, const struct vp_synced *last, const struct testpool *before)
+static inline void vp_open_objset(struct volpool *vp, const struct bp *root, struct crypt_key *key)
+{
+	struct err e = ERR_INIT;
+
+	if (objset_open(&vp->tp->dp, VP_ID, root, key, &vp->os, &e))
+		fail_msg("%s", e.text);
+	objset_set_writable(vp->os, &vp_ops, vp);
+}
+
+/* The volume as an import after the crash finds it: its log is claimed, without a key where there is one. */
+static inline struct volpool *vp_recover(struct crash *c, const struct vp_synced *last, const struct testpool *before,
+					 bool encrypted)
 {
 	struct volpool *vp = xcalloc(1, sizeof(*vp));
 	uint64_t first = last->txg + 1, max_birth = 0;
 	struct tx tx = {.txg = first, .syncing = true, .pass = 1};
-	struct err e = ERR_INIT;
 
 	vp->tp = tp_create_over(before->root->child[0]->ashift, VP_ARC, vp_crashed, c);
 	vp_allocator_after(vp, before);
 	vp->synced = xcalloc(VP_GROUPS, sizeof(*vp->synced));
 	vp->tp->dp.txgs = tx.txgs = txgs_create(first, vp_sync, vp);
-	if (objset_open(&vp->tp->dp, VP_ID, &last->root, NULL, &vp->os, &e))
-		fail_msg("%s", e.text);
-	objset_set_writable(vp->os, &vp_ops, vp);
+	vp_open_objset(vp, &last->root, NULL);
 	assert_int_equal(zil_check(vp->os), 0);
 	assert_int_equal(zil_claim(vp->os, first, &tx, &max_birth), 0);
 	txgs_start(vp->tp->dp.txgs);
 	while (txg_last_synced(vp->tp->dp.txgs) < MAX(max_birth, first))
 		assert_int_equal(txg_wait_synced(vp->tp->dp.txgs, 0), 0);
+	if (encrypted) {
+		struct objset *raw = vp->os;
+
+		vp->key = vp_key();
+		vp_open_objset(vp, &raw->rootbp, vp->key);
+		objset_release(raw);
+	}
 	return vp;
 }
 

@@ -259,7 +259,7 @@ static void crash_check(struct volpool *vp, const struct worker *w, struct crash
 		else
 			durable[r->mark >> 16 & 0xff] = r->mark & 0xffff;
 	}
-	after = vp_recover(c, &vp->synced[last], vp->tp);
+	after = vp_recover(c, &vp->synced[last], vp->tp, vp->key != NULL);
 	assert_int_equal(vp_open(after), 0);
 	vp_read(after, 0, data, VOLSIZE);
 	for (unsigned t = 0; t < THREADS; t++)
@@ -318,6 +318,14 @@ static void with_logbias_throughput_too(void **state)
 
 	vp->os->props.logbias = 1;
 	run_and_crash(vp, 100);
+	vp_destroy(vp);
+}
+
+static void of_an_encrypted_volume_too(void **state)
+{
+	struct volpool *vp = vp_create_over(recorder_create(TP_TOPS, TP_SIZE), 12, VOLSIZE, BS, true);
+
+	run_and_crash(vp, 60);
 	vp_destroy(vp);
 }
 
@@ -386,6 +394,7 @@ int main(void)
 	    cmocka_unit_test(no_space_is_told_and_ends),
 	    cmocka_unit_test(what_was_flushed_survives_every_crash),
 	    cmocka_unit_test(with_logbias_throughput_too),
+	    cmocka_unit_test(of_an_encrypted_volume_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
