@@ -133,8 +133,7 @@ void itx_destroy(struct itx *itx);
 
 /*
  * Data set open for writing. A log that was claimed and needs no replay is emptied; one that does is replayed by
- * zil_replay, before anything is appended. Sets os->zil. Blocking. The pool's log blocks are of the old form in pools
- * below version 23.
+ * zil_replay, before anything is appended. Sets os->zil. Blocking.
  */
 int zil_open(struct objset *os, struct zil **out, struct err *e);
 /* Waits for the groups of all records and leaves an empty log, without a block. Nobody appends or commits any more.

@@ -110,7 +110,7 @@ int zio_alloc_zil(struct zio_pool *zp, uint64_t txg, uint32_t size, struct crypt
 	    .lsize = size,
 	    .psize = size,
 	    .compress = COMPRESS_OFF,
-	    .checksum = CHECKSUM_ZILOG2,
+	    .checksum = zp->old_log ? CHECKSUM_ZILOG : CHECKSUM_ZILOG2,
 	    .type = DMU_OT_INTENT_LOG,
 	    .crypt = key != NULL,
 	};

@@ -329,6 +329,15 @@ static void of_an_encrypted_volume_too(void **state)
 	vp_destroy(vp);
 }
 
+static void with_log_blocks_of_old_pools_too(void **state)
+{
+	struct volpool *vp = vp_create(9, VOLSIZE, BS);
+
+	vp->tp->zp.old_log = true;
+	run_and_crash(vp, 60);
+	vp_destroy(vp);
+}
+
 static void with_sync_always_every_write_is_safe(void **state)
 {
 	struct volpool *vp = vp_create(12, VOLSIZE, BS);
@@ -395,6 +404,7 @@ int main(void)
 	    cmocka_unit_test(what_was_flushed_survives_every_crash),
 	    cmocka_unit_test(with_logbias_throughput_too),
 	    cmocka_unit_test(of_an_encrypted_volume_too),
+	    cmocka_unit_test(with_log_blocks_of_old_pools_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
