@@ -49,6 +49,7 @@ struct ms {
 	pthread_mutex_t lock; /* guards all below but what says otherwise */
 	pthread_cond_t cond;  /* `state` or `busy` changed */
 	enum ms_state state;
+	atomic_bool away; /* something long is done with its free set: who looks for room goes elsewhere */
 	bool busy; /* the sync thread is at its maps: loading waits. While it is being loaded, the sync thread waits */
 	bool queued;        /* for loading */
 	bool broken;        /* its map cannot be read: no blocks go there */
@@ -188,8 +189,8 @@ void ms_destroy(struct ms *ms);
 struct ms_table *alloc_table(const struct alloc_top *t);
 /* The metaslab that holds all of [offset, offset + size); NULL: no such place, or not in whole sectors. */
 struct ms *ms_find(struct alloc_top *t, uint64_t offset, uint64_t size);
-/* `sectors` in one piece for group txg; -ENOSPC, -EAGAIN (not loaded), -EBUSY (some of it is being trimmed). near: byte
- * offset to begin at, UINT64_MAX: as the cursor says. worn: its longest free segment has become much shorter since
+/* `sectors` in one piece for group txg; -ENOSPC, -EAGAIN (not loaded), -EBUSY (some of it is away for a moment). near:
+ * byte offset to begin at, UINT64_MAX: as the cursor says. worn: its longest free segment has become much shorter since
  * ms_activate. */
 int ms_alloc(struct ms *ms, uint64_t sectors, uint64_t txg, uint64_t near, uint64_t *offset, bool *worn);
 void ms_activate(struct ms *ms); /* an allocator has it as its own */
@@ -218,8 +219,12 @@ void ms_unload(struct ms *ms);         /* with the lock held; it is loaded, and 
 bool ms_is_quiet(const struct ms *ms); /* with the lock held: could be unloaded */
 /* After a group: unloads what nobody used for long, loads what will be needed next. */
 void alloc_load_balance(struct alloc *a, uint64_t txg);
-/* Something may be had that could not before. */
+/* 1: some space is on its way (loading, trimming); -1: it has come, or will not. */
 void alloc_settled(struct alloc *a, int change);
+/* Something long begins, ends, that needs the lock and the free set. */
+void ms_away(struct ms *ms, bool away);
+/* Every so often lets others have the lock, in loops over many segments. */
+void ms_breathe(struct ms *ms, size_t n);
 
 /* --- pick.c --- */
 int alloc_blocks(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg, unsigned flags,
@@ -233,7 +238,8 @@ int ms_sync(struct ms *ms, struct tx *tx);
 int ms_flush(struct ms *ms, struct tx *tx);
 /* keep: frees rest for two groups. */
 void ms_sync_done(struct ms *ms, bool keep);
-/* To the unflushed sets; with the lock held, or while nobody else is there. -EINVAL: contradicts them. */
+/* To the unflushed sets; with the lock held, which others get in between, or a single segment while nobody else is
+ * there. -EINVAL: contradicts them. */
 int ms_log_apply(struct ms *ms, const struct segset *allocs, const struct segset *frees);
 int alloc_map_create(struct alloc *a, uint32_t blocksize, struct tx *tx, uint64_t *object);
 int alloc_map_destroy(struct alloc *a, uint64_t object, struct tx *tx);

@@ -193,6 +193,8 @@ int ms_alloc(struct ms *ms, uint64_t sectors, uint64_t txg, uint64_t near, uint6
 {
 	uint64_t at;
 
+	if (atomic_load_explicit(&ms->away, memory_order_relaxed))
+		return -EBUSY;
 	SCOPED_LOCK(&ms->lock);
 	if (ms->broken || ms->gone)
 		return -ENOSPC;

@@ -17,7 +17,8 @@ TUNABLE(tunable_metaslab_mem_limit, "zfs_metaslab_mem_limit", "%", 25, 0, 100,
 	"memory for free space of loaded metaslabs, as a share of the limit of the cache: beyond it what was unused "
 	"for longest is unloaded");
 
-#define RETRY_GROUPS 32 /* until a map that could not be read is tried again */
+#define LOCKED_SEGMENTS 256 /* as many are changed without letting others have the lock */
+#define RETRY_GROUPS    32  /* until a map that could not be read is tried again */
 
 void alloc_settled(struct alloc *a, int change)
 {
@@ -27,6 +28,23 @@ void alloc_settled(struct alloc *a, int change)
 		a->settle_count++;
 		pthread_cond_broadcast(&a->settled);
 	}
+}
+
+void ms_away(struct ms *ms, bool away)
+{
+	if (away)
+		alloc_settled(ms->top->a, 1);
+	atomic_store(&ms->away, away);
+	if (!away)
+		alloc_settled(ms->top->a, -1);
+}
+
+void ms_breathe(struct ms *ms, size_t n)
+{
+	if (n % LOCKED_SEGMENTS)
+		return;
+	pthread_mutex_unlock(&ms->lock);
+	pthread_mutex_lock(&ms->lock);
 }
 
 /* --- loading --- */
@@ -87,9 +105,29 @@ static void load_failed(struct ms *ms, int err)
 	ms->retry_txg = ms->top->a->synced_txg + RETRY_GROUPS;
 }
 
-static int load_now(struct ms *ms)
+/* With the lock held. */
+static void load_finish(struct ms *ms, struct segset *free, int err)
 {
 	struct alloc *a = ms->top->a;
+
+	ms->state = err ? MS_UNLOADED : MS_LOADED;
+	if (err) {
+		load_failed(ms, err);
+		segset_destroy(free);
+	} else {
+		segset_destroy(&ms->free);
+		ms->free = *free;
+		ms->used_ns = now_ns();
+		ms->used_txg = a->synced_txg;
+		SCOPED_LOCK(&a->lock);
+		list_append(&a->loaded, &ms->loaded_node);
+	}
+	ms_weigh(ms);
+	pthread_cond_broadcast(&ms->cond);
+}
+
+static int load_now(struct ms *ms)
+{
 	struct segset free = {0};
 	int err;
 
@@ -105,26 +143,14 @@ static int load_now(struct ms *ms)
 	pthread_mutex_unlock(&ms->lock);
 
 	err = read_map(ms, &free);
-
+	segset_make_index(&free);
+	ms_away(ms, true);
 	pthread_mutex_lock(&ms->lock);
 	if (err == 0)
 		err = correct_map(ms, &free);
-	ms->state = err ? MS_UNLOADED : MS_LOADED;
-	if (err) {
-		load_failed(ms, err);
-		segset_destroy(&free);
-	} else {
-		segset_destroy(&ms->free);
-		ms->free = free;
-		segset_make_index(&ms->free);
-		ms->used_ns = now_ns();
-		ms->used_txg = a->synced_txg;
-		SCOPED_LOCK(&a->lock);
-		list_append(&a->loaded, &ms->loaded_node);
-	}
-	ms_weigh(ms);
-	pthread_cond_broadcast(&ms->cond);
+	load_finish(ms, &free, err);
 	pthread_mutex_unlock(&ms->lock);
+	ms_away(ms, false);
 	return err;
 }
 

@@ -222,9 +222,11 @@ static int condense(struct ms *ms, struct spacemap **sm, struct tx *tx)
 	struct segset all = {0};
 	int err;
 
+	ms_away(ms, true);
 	pthread_mutex_lock(&ms->lock);
 	collect_free(ms, &all);
 	pthread_mutex_unlock(&ms->lock);
+	ms_away(ms, false);
 	err = map_renew(ms, sm, tx);
 	if (err == 0)
 		err = append_whole(*sm, ms, tx);
@@ -296,11 +298,15 @@ int ms_log_apply(struct ms *ms, const struct segset *allocs, const struct segset
 	int err = 0;
 
 	segset_iter_init(&it, allocs);
-	while (err == 0 && segset_iter_next(&it, &start, &end))
+	for (size_t n = 1; err == 0 && segset_iter_next(&it, &start, &end); n++) {
 		err = segset_xor_add(&ms->unflushed_allocs, &ms->unflushed_frees, start, end);
+		ms_breathe(ms, n);
+	}
 	segset_iter_init(&it, frees);
-	while (err == 0 && segset_iter_next(&it, &start, &end))
+	for (size_t n = 1; err == 0 && segset_iter_next(&it, &start, &end); n++) {
 		err = segset_xor_add(&ms->unflushed_frees, &ms->unflushed_allocs, start, end);
+		ms_breathe(ms, n);
+	}
 	return err ? -EINVAL : 0;
 }
 
@@ -354,6 +360,21 @@ static void set_pending(struct ms *ms)
 	list_append(&a->pending, &ms->pending_node);
 }
 
+/* Adds all of a set that nobody else sees; with the lock held, which others get in between. */
+static int add_slowly(struct ms *ms, struct segset *to, const struct segset *from)
+{
+	struct segset_iter it;
+	uint64_t start, end;
+	int err = 0;
+
+	segset_iter_init(&it, from);
+	for (size_t n = 1; err == 0 && segset_iter_next(&it, &start, &end); n++) {
+		err = segset_add(to, start, end);
+		ms_breathe(ms, n);
+	}
+	return err;
+}
+
 /* Takes what is to be written; with the lock held. Frees count as such from here on. */
 static int take_changes(struct ms *ms, unsigned t, struct segset *allocs, struct segset *frees, struct segset *kept)
 {
@@ -362,7 +383,7 @@ static int take_changes(struct ms *ms, unsigned t, struct segset *allocs, struct
 	segset_move(allocs, &ms->allocating[t]);
 	segset_move(frees, &ms->freeing[t]);
 	segset_move(kept, &ms->keeping[t]);
-	err = segset_add_all(&ms->freed, frees);
+	err = add_slowly(ms, &ms->freed, frees);
 	if (!segset_is_empty(frees))
 		set_pending(ms);
 	ms->used_ns = now_ns();
@@ -435,30 +456,40 @@ int ms_flush(struct ms *ms, struct tx *tx)
 
 /* --- after the group --- */
 
-/* May be handed out from now on. */
+/* Into the free set, and what autotrim will trim; with the lock held, which others get in between. */
+static void add_free(struct ms *ms, const struct segset *s)
+{
+	bool trim = atomic_load(&ms->top->a->autotrim);
+	struct segset_iter it;
+	uint64_t start, end;
+
+	segset_iter_init(&it, s);
+	for (size_t n = 1; segset_iter_next(&it, &start, &end); n++) {
+		BUG_ON(segset_add(&ms->free, start, end));
+		if (trim)
+			BUG_ON(segset_add(&ms->trim, start, end));
+		ms_breathe(ms, n);
+	}
+}
+
+/* May be handed out from now on. With the lock held, which others get in between. */
 static void release(struct ms *ms, struct segset *s)
 {
-	struct alloc *a = ms->top->a;
-	uint64_t sectors = s->space, pieces = segset_count(s);
+	struct segset out = {0};
 
-	if (sectors == 0)
+	segset_move(&out, s);
+	if (segset_is_empty(&out))
 		return;
-	atomic_fetch_sub(&ms->group->deferred, (int64_t)(sectors << ms->shift));
-	if (ms->gone) {
-		segset_clear(s);
-		return;
-	}
 	if (ms->state == MS_LOADED) {
-		BUG_ON(segset_add_all(&ms->free, s));
-		if (atomic_load(&a->autotrim))
-			BUG_ON(segset_add_all(&ms->trim, s));
+		add_free(ms, &out);
 	} else {
 		/* Each piece may have joined two free neighbours. */
-		uint64_t all = ms->size >> ms->shift, most = ms->largest_bound;
+		uint64_t all = ms->size >> ms->shift, most = ms->largest_bound, pieces = segset_count(&out);
 
-		ms->largest_bound = most > all / (pieces + 1) ? all : MIN(all, sectors + (pieces + 1) * most);
+		ms->largest_bound = most > all / (pieces + 1) ? all : MIN(all, out.space + (pieces + 1) * most);
 	}
-	segset_clear(s);
+	atomic_fetch_sub(&ms->group->deferred, (int64_t)(out.space << ms->shift));
+	segset_destroy(&out);
 }
 
 void ms_sync_done(struct ms *ms, bool keep)

@@ -341,6 +341,8 @@ struct worker {
 	struct block block[300];
 	size_t n;
 	uint32_t seed;
+	uint64_t txg;
+	unsigned steps; /* in group txg: bounded, as what is freed in it cannot be had before its end */
 };
 
 static void worker_step(struct worker *w)
@@ -370,7 +372,10 @@ static void *worker_run(void *arg)
 
 	while (!atomic_load(w->stop)) {
 		pthread_rwlock_rdlock(w->group);
-		for (unsigned i = 0; i < 20; i++)
+		if (w->txg != w->p->txg)
+			w->steps = 0;
+		w->txg = w->p->txg;
+		for (unsigned i = 0; i < 20 && w->steps < 400; i++, w->steps++)
 			worker_step(w);
 		pthread_rwlock_unlock(w->group);
 		sched_yield();
