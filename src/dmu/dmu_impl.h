@@ -26,7 +26,7 @@ struct dnode *dnode_cache_get(struct dnode_cache *c, uint64_t object);
 /* Makes dn the live dnode; returns it, or the one that is there already, in whose favour dn is released. `synced` as it
  * was when dn was read from the tree: NULL when the tree has changed since. */
 struct dnode *dnode_cache_put(struct dnode_cache *c, struct dnode *dn, uint64_t synced);
-/* It is live no more: its object is gone. */
+/* It is live no more: its object is gone. Called with its lock; the caller holds it. */
 void dnode_cache_remove(struct dnode_cache *c, struct dnode *dn);
 /* First slot at or after `slot` of a dnode block at which a dnode starts, or -1; the block is walked from its start, as
  * interior slots hold bonus bytes. */

@@ -316,16 +316,32 @@ static void change_claim(struct dnode_state *s, void *arg)
 	s->bonus = xcalloc(1, ((size_t)shape->slots << DNODE_SHIFT) - 64 - (size_t)shape->nblkptr * BP_SIZE);
 }
 
+/* The live dnode of a number that is free: new, or of an object that was freed and is not synced. Comes locked. */
+static struct dnode *free_dnode_lock(struct objset *os, uint64_t object, const struct dnode_shape *shape,
+				     uint8_t nlevels)
+{
+	for (;;) {
+		struct dnode *dn = dnode_create_free(os, object, shape->slots, shape->nblkptr, shape->indblkshift);
+
+		dn->nlevels = MAX(nlevels, 1);
+		dn = dnode_cache_put(os->cache, dn, atomic_load(&os->dirty->synced));
+		if (!dn)
+			continue;
+		pthread_mutex_lock(&dn->lock);
+		/* When the freed object was synced in between, it is live no more. */
+		if (list_node_is_linked(&dn->cache_node))
+			return dn;
+		pthread_mutex_unlock(&dn->lock);
+		dnode_release(dn);
+	}
+}
+
 static int object_make(struct objset *os, uint64_t object, const struct dmu_object *spec, struct tx *tx)
 {
 	struct dnode_shape shape = shape_of(spec);
-	struct dnode *dn = dnode_create_free(os, object, shape.slots, shape.nblkptr, shape.indblkshift);
+	struct dnode *dn = free_dnode_lock(os, object, &shape, spec->nlevels);
 	int err = 0;
 
-	if (spec->nlevels > 1)
-		dn->nlevels = spec->nlevels;
-	dn = dnode_cache_put(os->cache, dn, atomic_load(&os->dirty->synced));
-	pthread_mutex_lock(&dn->lock);
 	if (dn->type != 0)
 		err = -EEXIST;
 	else

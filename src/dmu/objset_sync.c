@@ -275,11 +275,11 @@ static void finished_release(struct sync *s)
 
 		pthread_mutex_lock(&dn->lock);
 		gone = dn->type == 0 && atomic_load(&dn->dirty->newest) == 0;
+		if (gone)
+			dnode_cache_remove(os->cache, dn);
 		pthread_mutex_unlock(&dn->lock);
 		if (dn->object != 0 && dn->object < DMU_OBJECT_END && (gone || sd->state->shape.type != 0))
 			object_forget_fresh(os, dn->object, slots, gone);
-		if (gone)
-			dnode_cache_remove(os->cache, dn);
 		dnode_release(dn);
 		sync_dnode_destroy(sd);
 	}

@@ -154,7 +154,7 @@ static void *creator_run(void *arg)
 	struct writer *c = arg;
 	struct world *w = c->w;
 	struct dmu_object spec = {.type = TP_FILE, .bonustype = 44, .bonuslen = 8};
-	uint64_t mine[50] = {0};
+	uint64_t mine[50] = {0}, again = 0;
 
 	for (unsigned i = 0; i < WRITES; i++) {
 		uint64_t *o = &mine[rnd(&c->seed, ARRAY_LEN(mine))], got;
@@ -168,9 +168,14 @@ static void *creator_run(void *arg)
 			assert_int_equal(got, *o);
 			dnode_release(dn);
 			assert_int_equal(dmu_object_free(w->os, *o, &tx), 0);
+			again = *o;
 			*o = 0;
 		} else {
-			assert_int_equal(dmu_object_alloc(w->os, &spec, &tx, o), 0);
+			/* A number that was just freed, or any. */
+			*o = again;
+			again = 0;
+			if (!*o || dmu_object_claim(w->os, *o, &spec, &tx))
+				assert_int_equal(dmu_object_alloc(w->os, &spec, &tx, o), 0);
 			assert_int_equal(dnode_hold(w->os, *o, &dn, NULL), 0);
 			assert_int_equal(dmu_bonus_write(dn, 0, o, 8, &tx), 0);
 			assert_int_equal(dmu_write(dn, 0, o, 8, &tx), 0);
