@@ -1,7 +1,8 @@
 #!/bin/bash
-# Shows Tarn at work on a small pool that real OpenZFS made (tests/fixtures/demo): imports it, looks around, mounts it,
-# reads a snapshot, an encrypted file system and a volume, and takes a tree out of it. Leaves the daemon running, and
-# says how to go on and how to stop it. Everything lies in build/demo; a second run starts afresh.
+# Shows Tarn at work. First its main job: a pool over four files, a volume that a client writes and reads over NBD,
+# snapshots, export, import. Then a small pool that real OpenZFS made (tests/fixtures/demo): imports it, looks around,
+# mounts it, reads a snapshot, an encrypted file system and a volume, and takes a tree out of it. Leaves the daemon
+# running, and says how to go on and how to stop it. Everything lies in build/demo; a second run starts afresh.
 #
 #   dev/demo.sh           (make demo)
 #   dev/demo.sh --once    in a folder of its own, stopping and removing everything at the end: a test
@@ -39,13 +40,43 @@ finish() {
 [ -z "$once" ] || trap finish EXIT
 
 tarn stop -f >/dev/null # the daemon of an earlier run
-rm -rf "$demo/disks" "$demo/out" "$demo/volume.img"
-mkdir -p "$demo/disks" "$demo/mnt"
+rm -rf "$demo/disks" "$demo/files" "$demo/out" "$demo/volume.img"
+mkdir -p "$demo/disks" "$demo/files" "$demo/mnt"
+
+say "A pool of our own, over four files."
+truncate -s 512M "$demo"/files/{a,b,c,d}.img
+show tarn zpool create -O compression=lz4 -R "$demo/mnt" tank "$demo"/files/{a,b,c,d}.img
+show tarn zpool status tank
+
+say "A volume in it, for a database: blocks of 16K, every write safe before it is answered."
+show tarn zfs create -V 256M -b 16K -o sync=always tank/db
+uri="nbd+unix:///tank/db?socket=$TARN_RUNDIR/nbd.sock"
+show nbdinfo --size "$uri"
+
+say "A client writes it over NBD and checks what it reads back."
+show fio --name=db --ioengine=nbd --uri="$uri" --rw=randwrite --bs=16k --iodepth=16 --size=64M --verify=crc32c \
+	--output-format=terse --output=/dev/null
+show tarn zfs snapshot tank/db@monday
+show fio --name=db --ioengine=nbd --uri="$uri" --rw=write --bs=128k --iodepth=8 --size=64M --output-format=terse \
+	--output=/dev/null
+show tarn zfs list -r -t all -o name,used,referenced,volsize tank
+
+say "Back to Monday: a clone beside it, and then the volume itself."
+show tarn zfs clone tank/db@monday tank/trial
+show tarn zfs destroy tank/trial
+show tarn zfs rollback tank/db@monday
+
+say "Give the pool back, and take it again: here, or with OpenZFS on any machine."
+show tarn zpool export tank
+show tarn zpool import -d "$demo/files" -R "$demo/mnt" tank
+show tarn zpool list tank
+show tarn zpool history tank
+
 for image in "$fixture"/*.img.zst; do
 	zstd -q -d --long=27 "$image" -o "$demo/disks/$(basename "$image" .zst)"
 done
 
-say "Two disks of a mirror that OpenZFS made. What is on them?"
+say "The other way round: two disks of a mirror that OpenZFS made. What is on them?"
 show tarn zpool import -d "$demo/disks"
 
 say "Import it, read-only: nothing is written to the disks. The daemon starts by itself."
@@ -103,6 +134,9 @@ Then
     nbdinfo --list "nbd+unix://?socket=$TARN_RUNDIR/nbd.sock"
     ${mounted:+ls mnt/harbour/letters/.zfs/snapshot}
     tarn zdb -e -p disks -bcc harbour     read and verify every block
+    tarn zfs create -s -V 10G tank/vm     a volume larger than the pool: only what is written takes room
+    qemu-img info "nbd+unix:///tank/vm?socket=$TARN_RUNDIR/nbd.sock"
+    tarn tunable -v                       what can be tuned
 
     tarn zpool export harbour
     rm disks/disk1.img                    lose a disk: the pool comes up degraded, and complete

@@ -60,3 +60,25 @@ bool str_copy(char *to, size_t size, const char *text)
 	to[MIN(n, size - 1)] = '\0';
 	return n < size;
 }
+
+void strings_add(struct strings *v, char *taken)
+{
+	v->s = xrealloc(v->s, (v->n + 1) * sizeof(*v->s));
+	v->s[v->n++] = taken;
+}
+
+void strings_free(struct strings *v)
+{
+	for (size_t i = 0; i < v->n; i++)
+		free(v->s[i]);
+	free(v->s);
+	*v = (struct strings){0};
+}
+
+bool strings_contain(const struct strings *v, const char *text)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (strcmp(v->s[i], text) == 0)
+			return true;
+	return false;
+}

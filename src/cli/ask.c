@@ -57,6 +57,26 @@ static int ask_pass(void *arg, const char *prompt, bool echo, void *buf, size_t 
 	return cli_read_secret(prompt, buf, len);
 }
 
+/* The daemon has a working directory of its own. */
+char *cli_path_absolute(const char *path)
+{
+	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+	return cwd ? xasprintf("%s/%s", cwd, path) : xstrdup(path);
+}
+
+int cli_failures_print(const struct nvlist *result)
+{
+	const char *const *text;
+	size_t n;
+
+	if (!result || nvlist_strings(result, "failures", &text, &n))
+		return CLI_OK;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "%s\n", text[i]);
+	return n ? CLI_ERROR : CLI_OK;
+}
+
 int cli_ask(const char *cmd, const struct nvlist *args, int (*item)(void *arg, const struct nvlist *item), void *arg,
 	    struct nvlist **result, struct err *e)
 {

@@ -39,6 +39,7 @@ int cli_usage(const char *program, const struct cli_command *table, const char *
 int cli_zpool(int argc, char **argv);
 int cli_zfs(int argc, char **argv);
 int cli_zdb(int argc, char **argv);
+int cli_tunable(int argc, char **argv);
 int cli_extract(int argc, char **argv);
 int cli_mount(int argc, char **argv); /* tarn mount and mount.tarn */
 
@@ -55,6 +56,11 @@ struct cli_items {
 };
 int cli_ask_items(const char *cmd, const struct nvlist *args, struct cli_items *items, struct err *e);
 void cli_items_free(struct cli_items *items);
+/* "failures" of a result on stderr; CLI_ERROR when there are any. */
+int cli_failures_print(const struct nvlist *result);
+char *cli_path_absolute(const char *path); /* malloc'd */
+/* How this program was called, as the history of a pool keeps it: "zpool create tank a b". */
+const char *cli_command_line(void);
 /* "cannot OPERATION 'NAME': text" with hints on further lines. Returns CLI_ERROR. */
 int cli_fail(const char *operation, const char *name, const struct err *e);
 extern volatile sig_atomic_t cli_interrupted;

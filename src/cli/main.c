@@ -44,6 +44,7 @@ static const struct cli_command tarn_commands[] = {
      "[--rewind-to-checkpoint] [--no-owner] [--no-xattrs] "
      "POOL/FS[@SNAP][:PATH]... DEST",
      "copy files, trees and volumes straight from the devices, without the daemon"},
+    {"tunable", cli_tunable, "[-Hv] [NAME[=VALUE]]...", "show or set what steers the daemon, by OpenZFS's names"},
     {"info", run_daemon_info, "", "show the daemon's state, sockets and cache"},
     {"stop", run_stop, "[-f]", "export all pools and end the daemon"},
     {NULL, NULL, NULL, NULL},
@@ -105,6 +106,26 @@ static int run_daemon_info(int argc, char **argv)
 	return CLI_OK;
 }
 
+static struct str command_line;
+
+const char *cli_command_line(void)
+{
+	return str_get(&command_line);
+}
+
+/* From the command's own name on: "tarn zpool create" is remembered as "zpool create". */
+static int run_named(int (*run)(int argc, char **argv), const char *name, int argc, char **argv)
+{
+	int code;
+
+	str_add(&command_line, name);
+	for (int i = 1; i < argc; i++)
+		str_addf(&command_line, " %s", argv[i]);
+	code = run(argc, argv);
+	str_free(&command_line);
+	return code;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
@@ -119,10 +140,10 @@ int main(int argc, char **argv)
 	log_init(LOG_LEVEL_WARN);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (strcmp(name, names[i].name) == 0)
-			return names[i].run(argc, argv);
+			return run_named(names[i].run, name, argc, argv);
 		/* `tarn zfs --help` asks zfs, not tarn */
 		if (argc > 1 && strcmp(argv[1], names[i].name) == 0)
-			return names[i].run(argc - 1, argv + 1);
+			return run_named(names[i].run, argv[1], argc - 1, argv + 1);
 	}
 	return cli_dispatch("tarn", tarn_commands, argc, argv);
 }

@@ -1,10 +1,5 @@
 #include "cli/zfs.h"
 
-#define REFUSED(word, usage)                                                                                           \
-	{                                                                                                              \
-		word, zfs_refuse, usage, "changes a pool: not in this version, which reads pools"                      \
-	}
-
 #define MISSING(word, usage)                                                                                           \
 	{                                                                                                              \
 		word, zfs_missing, usage, "not in this version"                                                        \
@@ -33,28 +28,42 @@ const struct cli_command zfs_commands[] = {
     {"holds", zfs_holds, "[-rHp] SNAPSHOT...", "list what holds snapshots"},
     {"diff", zfs_diff, "[-FHth] SNAPSHOT [SNAPSHOT|FILESYSTEM]",
      "show what changed between a snapshot and a later one or now"},
-    {"allow", zfs_allow, "FILESYSTEM|VOLUME", "show delegated permissions"},
-    {"upgrade", zfs_upgrade, "[-v]", "list file systems of old versions, or all versions"},
-    REFUSED("create", "FILESYSTEM"),
-    REFUSED("destroy", "NAME"),
-    REFUSED("snapshot", "SNAPSHOT..."),
-    REFUSED("snap", "SNAPSHOT..."),
-    REFUSED("rollback", "SNAPSHOT"),
-    REFUSED("clone", "SNAPSHOT NAME"),
-    REFUSED("promote", "CLONE"),
-    REFUSED("rename", "NAME NAME"),
-    REFUSED("bookmark", "SNAPSHOT BOOKMARK"),
-    REFUSED("set", "PROPERTY=VALUE... NAME..."),
-    REFUSED("inherit", "PROPERTY NAME..."),
+    {"allow", zfs_allow,
+     "NAME | [-ldug] WHO[,...] PERMISSION[,...] NAME | [-ld] -e PERMISSION[,...] NAME | -c PERMISSION[,...] NAME | -s "
+     "@SET PERMISSION[,...] NAME",
+     "show delegated permissions, or give some"},
+    {"upgrade", zfs_upgrade, "[-v] | [-V VERSION] -a | [-r] [-V VERSION] FILESYSTEM...",
+     "list file systems of old versions, or upgrade them"},
+    {"create", zfs_create,
+     "[-Pnpuv] [-o PROPERTY=VALUE]... FILESYSTEM | [-Pnpsv] [-b BLOCKSIZE] [-o PROPERTY=VALUE]... -V SIZE VOLUME",
+     "make a file system or volume"},
+    {"destroy", zfs_destroy,
+     "[-fnpRrv] FILESYSTEM|VOLUME | [-dnpRrv] FILESYSTEM|VOLUME@SNAP[%SNAP][,...] | FILESYSTEM|VOLUME#BOOKMARK",
+     "destroy data sets, snapshots or a bookmark"},
+    {"snapshot", zfs_snapshot, "[-r] [-o PROPERTY=VALUE]... FILESYSTEM@SNAP|VOLUME@SNAP...",
+     "take snapshots, all at the same moment"},
+    {"snap", zfs_snapshot, "[-r] [-o PROPERTY=VALUE]... FILESYSTEM@SNAP|VOLUME@SNAP...",
+     "take snapshots, all at the same moment"},
+    {"rollback", zfs_rollback, "[-rRf] SNAPSHOT", "make a data set what it was at a snapshot"},
+    {"clone", zfs_clone, "[-pu] [-o PROPERTY=VALUE]... SNAPSHOT FILESYSTEM|VOLUME", "make a data set from a snapshot"},
+    {"promote", zfs_promote, "CLONE", "make a clone independent of its origin"},
+    {"rename", zfs_rename, "[-fpu] FILESYSTEM|VOLUME NAME | [-r] SNAPSHOT SNAPSHOT",
+     "give data sets or snapshots another name"},
+    {"bookmark", zfs_bookmark, "SNAPSHOT|BOOKMARK NEWBOOKMARK", "keep the moment of a snapshot without its data"},
+    {"set", zfs_set, "[-u] PROPERTY=VALUE... NAME...", "set properties"},
+    {"inherit", zfs_inherit, "[-rS] PROPERTY NAME...", "clear a property: it is inherited or default again"},
     MISSING("send", "SNAPSHOT"),
-    REFUSED("receive", "NAME"),
-    REFUSED("recv", "NAME"),
-    REFUSED("unallow", "NAME"),
-    REFUSED("hold", "TAG SNAPSHOT..."),
-    REFUSED("release", "TAG SNAPSHOT..."),
-    REFUSED("change-key", "NAME"),
-    REFUSED("redact", "SNAPSHOT BOOKMARK SNAPSHOT..."),
-    REFUSED("rewrite", "PATH..."),
+    MISSING("receive", "NAME"),
+    MISSING("recv", "NAME"),
+    {"unallow", zfs_unallow,
+     "[-rldug] WHO[,...] [PERMISSION[,...]] NAME | [-rlde] [PERMISSION[,...]] NAME | [-r] -c [PERMISSION[,...]] NAME | "
+     "[-r] -s @SET [PERMISSION[,...]] NAME",
+     "take delegated permissions away"},
+    {"hold", zfs_hold, "[-r] TAG SNAPSHOT...", "keep snapshots from being destroyed"},
+    {"release", zfs_release, "[-r] TAG SNAPSHOT...", "take holds off snapshots"},
+    MISSING("change-key", "NAME"),
+    MISSING("redact", "SNAPSHOT BOOKMARK SNAPSHOT..."),
+    MISSING("rewrite", "PATH..."),
     MISSING("program", "POOL FILE"),
     MISSING("project", "PATH..."),
     MISSING("share", "FILESYSTEM"),
@@ -69,14 +78,6 @@ static const char *subject(int argc, char **argv)
 	const char *name = argc < 2 ? NULL : strcmp(argv[0], "program") == 0 ? argv[1] : argv[argc - 1];
 
 	return name && name[0] != '-' && !strchr(name, '=') ? name : NULL;
-}
-
-int zfs_refuse(int argc, char **argv)
-{
-	struct err e = ERR_INIT;
-
-	err_set(&e, -EROFS, "pools are imported read-only; this version of tarn does not write them");
-	return cli_fail(argv[0], subject(argc, argv), &e);
 }
 
 int zfs_missing(int argc, char **argv)

@@ -19,10 +19,27 @@ int zfs_holds(int argc, char **argv);
 int zfs_diff(int argc, char **argv);
 int zfs_allow(int argc, char **argv);
 int zfs_upgrade(int argc, char **argv);
-/* Every word that would write: says that it cannot be done here. */
-int zfs_refuse(int argc, char **argv);
-/* Words that write nothing, and are not there all the same. */
+int zfs_create(int argc, char **argv);
+int zfs_clone(int argc, char **argv);
+int zfs_snapshot(int argc, char **argv);
+int zfs_bookmark(int argc, char **argv);
+int zfs_hold(int argc, char **argv);
+int zfs_release(int argc, char **argv);
+int zfs_promote(int argc, char **argv);
+int zfs_rename(int argc, char **argv);
+int zfs_destroy(int argc, char **argv);
+int zfs_rollback(int argc, char **argv);
+int zfs_set(int argc, char **argv);
+int zfs_inherit(int argc, char **argv);
+int zfs_unallow(int argc, char **argv);
+/* Words that are not there yet. */
 int zfs_missing(int argc, char **argv);
+
+/* A request that changes data sets and goes into the pool's history; failures are told as those of `operation` on
+ * `name` (may be NULL). result may be NULL. */
+int zfs_change(const char *cmd, struct nvlist *args, const char *operation, const char *name, struct nvlist **result);
+/* NAME=VALUE into a list, under the property's full name; prints and returns CLI_USAGE. */
+int zfs_property_take(struct nvlist *props, const char *text, const char *command);
 
 /* ---- rows (zfs_rows.c): data sets with properties, as list and get show them ---- */
 

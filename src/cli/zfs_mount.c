@@ -43,19 +43,6 @@ static int mounts_list(bool json)
 
 /* ---- mount ---- */
 
-/* What went wrong with single file systems; CLI_ERROR when anything did. */
-static int failures_print(const struct nvlist *result)
-{
-	const char *const *text;
-	size_t n;
-
-	if (nvlist_strings(result, "failures", &text, &n))
-		return CLI_OK;
-	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, "%s\n", text[i]);
-	return n ? CLI_ERROR : CLI_OK;
-}
-
 /* Keys first: of everything, of all below, or of the one data set's root. */
 static int keys_load(bool all, bool recursive, const char *name)
 {
@@ -110,7 +97,7 @@ int zfs_mount(int argc, char **argv)
 		nvlist_add_string(args, "name", name);
 	if (cli_ask("dataset.mount", args, NULL, NULL, &result, &e))
 		return cli_fail("mount", name ? name : "all file systems", &e);
-	if (failures_print(result))
+	if (cli_failures_print(result))
 		failed = CLI_ERROR;
 	/* a single file system has no progress to tell of */
 	return verbose && (all || recursive) && !failed ? mounts_list(false) : failed;
@@ -151,7 +138,7 @@ int zfs_unmount(int argc, char **argv)
 		return CLI_ERROR;
 	if (cli_ask("dataset.unmount", args, NULL, NULL, &result, &e))
 		return cli_fail("unmount", name ? name : "all file systems", &e);
-	if (failures_print(result))
+	if (cli_failures_print(result))
 		return CLI_ERROR;
 	if (!unload)
 		return CLI_OK;

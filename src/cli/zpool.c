@@ -4,7 +4,7 @@
 
 #define REFUSED(word, usage)                                                                                           \
 	{                                                                                                              \
-		word, zpool_refuse, usage, "changes a pool: not in this version, which reads pools"                    \
+		word, zpool_refuse, usage, "not in this version"                                                       \
 	}
 
 #define MISSING(word, usage)                                                                                           \
@@ -33,31 +33,34 @@ const struct cli_command zpool_commands[] = {
      "[VDEV|all-vdevs]...]",
      "show properties of pools and their devices"},
     {"history", zpool_history, "[-il] [POOL]...", "show the commands that made a pool what it is"},
-    {"events", zpool_refuse_events, "[-vHfc] [POOL]", "events: not in this version"},
-    {"wait", zpool_refuse_wait, "[-t ACTIVITY[,...]] POOL [INTERVAL]",
-     "wait for activities: not in this version, in which pools have none"},
-    REFUSED("create", "POOL VDEV..."),
-    REFUSED("destroy", "POOL"),
-    REFUSED("add", "POOL VDEV..."),
-    REFUSED("remove", "POOL DEVICE..."),
-    REFUSED("labelclear", "DEVICE"),
-    REFUSED("checkpoint", "POOL"),
-    REFUSED("online", "POOL DEVICE..."),
-    REFUSED("offline", "POOL DEVICE..."),
-    REFUSED("clear", "POOL [DEVICE]..."),
+    {"create", zpool_create,
+     "[-dfn] [-o PROPERTY=VALUE]... [-O FS_PROPERTY=VALUE]... [-m MOUNTPOINT] [-R ROOT] [-t NAME] POOL VDEV...",
+     "make a pool on devices or files"},
+    {"destroy", zpool_destroy, "[-f] POOL", "give a pool up: its devices say so, nothing is erased"},
+    {"add", zpool_add, "[-fgLnP] [-o ashift=N] POOL VDEV...", "add devices to a pool"},
+    {"remove", zpool_remove, "[-w] POOL DEVICE...", "remove log devices from a pool"},
+    {"labelclear", zpool_labelclear, "[-f] DEVICE", "wipe what makes a device part of a pool"},
+    {"checkpoint", zpool_checkpoint, "[-d [-w]] POOL",
+     "keep a pool's present state to rewind to, or discard what is kept"},
+    {"online", zpool_online, "[-e] POOL DEVICE...", "use devices again; -e: with all the room they have"},
+    {"offline", zpool_offline, "[-ft] POOL DEVICE...", "do without devices; -t until the next import"},
+    {"clear", zpool_clear, "POOL [DEVICE]...", "forget errors; a suspended pool goes on"},
+    {"initialize", zpool_initialize, "[-c | -s | -u] [-w] -a | POOL [DEVICE]...", "write to all free space"},
+    {"trim", zpool_trim, "[-c | -s] [-d] [-r RATE] [-w] -a | POOL [DEVICE]...", "tell devices which space is free"},
+    {"upgrade", zpool_upgrade, "[-v] | [-V VERSION] -a | POOL...",
+     "show what could be upgraded, or enable all features"},
+    {"set", zpool_set, "PROPERTY=VALUE POOL [VDEV]", "set a property of a pool or device"},
+    {"sync", zpool_sync, "[POOL]...", "write everything to the devices now"},
+    {"reguid", zpool_reguid, "[-g GUID] POOL", "give a pool a new identity"},
+    {"events", zpool_events, "[-vHf] [POOL] | -c", "show what happened to pools"},
+    {"wait", zpool_wait, "[-Hp] [-T d|u] [-t ACTIVITY[,...]] POOL [INTERVAL]", "wait until nothing goes on in a pool"},
     REFUSED("attach", "POOL DEVICE NEW"),
     REFUSED("detach", "POOL DEVICE"),
     REFUSED("replace", "POOL DEVICE [NEW]"),
     REFUSED("split", "POOL NEWPOOL"),
-    REFUSED("initialize", "POOL [DEVICE]..."),
-    REFUSED("trim", "POOL [DEVICE]..."),
     REFUSED("scrub", "POOL..."),
     REFUSED("resilver", "POOL..."),
     REFUSED("condense", "POOL..."),
-    REFUSED("upgrade", "[POOL]..."),
-    REFUSED("set", "PROPERTY=VALUE POOL"),
-    REFUSED("sync", "[POOL]..."),
-    REFUSED("reguid", "POOL"),
     MISSING("reopen", "[POOL]..."),
     MISSING("prefetch", "POOL"),
     {NULL, NULL, NULL, NULL},
@@ -75,7 +78,7 @@ int zpool_refuse(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
 
-	err_set(&e, -EROFS, "pools are imported read-only; this version of tarn does not write them");
+	err_set(&e, -EOPNOTSUPP, "this version of tarn cannot do that to a pool");
 	return cli_fail(argv[0], subject(argc, argv), &e);
 }
 
@@ -87,18 +90,6 @@ int zpool_missing(int argc, char **argv)
 	return cli_fail(argv[0], subject(argc, argv), &e);
 }
 
-int zpool_refuse_events(int argc, char **argv)
-{
-	fprintf(stderr, "cannot show events: this version of tarn keeps none; what the daemon did is in its log\n");
-	return CLI_ERROR;
-}
-
-int zpool_refuse_wait(int argc, char **argv)
-{
-	fprintf(stderr, "cannot wait: pools are imported read-only, in which nothing is under way\n");
-	return CLI_ERROR;
-}
-
 int cli_zpool(int argc, char **argv)
 {
 	return cli_dispatch("zpool", zpool_commands, argc, argv);
@@ -108,12 +99,15 @@ int cli_zpool(int argc, char **argv)
 
 static int export_one(const char *name, bool force)
 {
-	autonv struct nvlist *args = nvlist_create();
+	autonv struct nvlist *args = nvlist_create(), *result = NULL;
 	struct err e = ERR_INIT;
 
 	nvlist_add_string(args, "name", name);
 	nvlist_add_boolean_value(args, "force", force);
-	return cli_ask("pool.export", args, NULL, NULL, NULL, &e) ? cli_fail("export", name, &e) : CLI_OK;
+	if (cli_ask("pool.export", args, NULL, NULL, &result, &e))
+		return cli_fail("export", name, &e);
+	cli_failures_print(result);
+	return CLI_OK;
 }
 
 static int export_all(bool force)

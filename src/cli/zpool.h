@@ -15,13 +15,35 @@ int zpool_status(int argc, char **argv);
 int zpool_iostat(int argc, char **argv);
 int zpool_get(int argc, char **argv);
 int zpool_history(int argc, char **argv);
-/* Every word that would write. */
+int zpool_create(int argc, char **argv);
+int zpool_add(int argc, char **argv);
+int zpool_destroy(int argc, char **argv);
+int zpool_set(int argc, char **argv);
+int zpool_upgrade(int argc, char **argv);
+int zpool_reguid(int argc, char **argv);
+int zpool_checkpoint(int argc, char **argv);
+int zpool_sync(int argc, char **argv);
+int zpool_clear(int argc, char **argv);
+int zpool_online(int argc, char **argv);
+int zpool_offline(int argc, char **argv);
+int zpool_remove(int argc, char **argv);
+int zpool_labelclear(int argc, char **argv);
+int zpool_trim(int argc, char **argv);
+int zpool_initialize(int argc, char **argv);
+int zpool_wait(int argc, char **argv);
+int zpool_events(int argc, char **argv);
+/* Words that are not there yet. */
 int zpool_refuse(int argc, char **argv);
 /* Words that write nothing, and are not there all the same. */
 int zpool_missing(int argc, char **argv);
-/* events and wait: there is nothing that could happen or be waited for. */
-int zpool_refuse_events(int argc, char **argv);
-int zpool_refuse_wait(int argc, char **argv);
+
+/* A request that changes a pool and goes into its history: the command line is sent along. Failures are told as those
+ * of `operation` on `name`. result may be NULL. */
+int zpool_change(const char *cmd, struct nvlist *args, const char *operation, const char *name, struct nvlist **result);
+/* -o NAME=VALUE into a list; prints and returns CLI_USAGE or CLI_ERROR (given twice). */
+int zpool_property_take(struct nvlist *props, const char *text, const char *command);
+/* Returns once none of the activities ("trim", ...) goes on; interrupted: CLI_ERROR. */
+int zpool_wait_for(const char *pool, const char *const *activities, size_t n);
 
 /* Asks for the pools named, or all. Says which are not there; CLI_ERROR when any is not. */
 int zpool_ask_pools(const char *cmd, struct nvlist *args, char *const *names, size_t n, struct cli_items *pools);

@@ -8,7 +8,7 @@
 
 struct import_options {
 	bool all, destroyed, force, load_keys, missing_log, no_mount, rewind, rewind_dry, extreme, temporary,
-	    checkpoint, readonly;
+	    checkpoint;
 	uint64_t txg;
 	char **paths;
 	size_t npaths;
@@ -145,6 +145,7 @@ static int import_one(const struct import_options *o, const char *name, uint64_t
 	const char *pool;
 
 	import_args(o, args);
+	nvlist_add_string(args, "command", cli_command_line());
 	if (guid)
 		nvlist_add_u64(args, "guid", guid);
 	nvlist_add_string(args, "name", name);
@@ -159,8 +160,6 @@ static int import_one(const struct import_options *o, const char *name, uint64_t
 		printf("Would be able to return %s to an earlier state; see the notes.\n", pool);
 		return CLI_OK;
 	}
-	if (!o->readonly)
-		fprintf(stderr, "'%s' is imported read-only: this version of tarn does not write pools\n", pool);
 	if (o->load_keys)
 		return keys_then_mount(o, pool);
 	return nvlist_exists(result, "failures") ? CLI_ERROR : CLI_OK;
@@ -196,27 +195,14 @@ static int property_take(struct import_options *o, char *text)
 		return 0;
 	}
 	*equals = 0;
-	if (strcmp(text, "readonly") == 0 && strcmp(equals + 1, "off") == 0) {
-		fprintf(stderr, "readonly=off: this version of tarn does not write pools\n");
-		return CLI_ERROR;
-	}
-	o->readonly |= strcmp(text, "readonly") == 0;
 	nvlist_add_string(o->props, text, equals + 1);
 	return 0;
-}
-
-/* The daemon has a working directory of its own. */
-static char *path_absolute(const char *path)
-{
-	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
-
-	return cwd ? xasprintf("%s/%s", cwd, path) : xstrdup(path);
 }
 
 static void path_add(struct import_options *o, const char *path)
 {
 	o->paths = xrealloc(o->paths, (o->npaths + 1) * sizeof(char *));
-	o->paths[o->npaths++] = path_absolute(path);
+	o->paths[o->npaths++] = cli_path_absolute(path);
 }
 
 static int option_take(struct import_options *o, int opt)
@@ -232,7 +218,7 @@ static int option_take(struct import_options *o, int opt)
 		return 0;
 	case 'c':
 		free(o->cachefile);
-		o->cachefile = path_absolute(optarg);
+		o->cachefile = cli_path_absolute(optarg);
 		return 0;
 	case 's': /* devices are always scanned */
 	case 'V': /* missing devices never stop a read-only import that can do without them */

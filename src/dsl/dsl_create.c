@@ -189,7 +189,7 @@ static void head_create_sync(struct dsl_dir *d, const struct dsl_create *c, stru
 		dsl_limits_load(head);
 		dsl_objset_fill_props(head, os);
 		if (c->init)
-			c->init(c->arg, os, tx);
+			c->init(c->arg, os, c->props, tx);
 	}
 	dsl_history(p, "create", head, tx, "%s", "");
 	dsl_dataset_release(head);

@@ -86,7 +86,7 @@ struct dsl_create {
 	unsigned type;              /* DSL_FILESYSTEM, DSL_VOLUME */
 	const struct nvlist *props; /* validated values as they are stored: strings or u64s; NULL: none */
 	/* Makes the objects of the new set; zpl or zvol. Syncing context; must not fail. */
-	void (*init)(void *arg, struct objset *os, struct tx *tx);
+	void (*init)(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx);
 	void *arg;
 };
 int dsl_create(struct dsl_pool *p, const struct dsl_create *c, struct err *e);

@@ -54,7 +54,7 @@ static int props_prepare(struct creation *c, struct err *e)
 			       c->props.version);
 	err = features_choose(c, e);
 	if (!err && c->args->fs_props)
-		err = err_set(e, -ENOTSUP, "properties of the root file system are set after the pool was created");
+		err = dsl_props_check(NULL, c->args->name, DSL_FILESYSTEM, c->args->fs_props, true, &c->fs_props, e);
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #ifndef SPA_SEARCH_H
 #define SPA_SEARCH_H
 
+#include "base/str.h"
 #include "spa/spa.h"
 
 /* The identity one device (or a partition in it) carries: the winner among its labels. */
@@ -17,13 +18,6 @@ struct found {
 	uint64_t newest_txg, newest_time; /* of the best uberblock in those labels' rings, 0: none */
 	size_t order;                     /* position of the device in the search */
 };
-
-struct strings {
-	char **s;
-	size_t n;
-};
-void strings_add(struct strings *v, char *taken);
-void strings_free(struct strings *v);
 
 /* Something odd about a device, for the pool that the device belongs to (0: for every pool). */
 struct search_note {

@@ -8,20 +8,6 @@
 #include "disk/partition.h"
 #include "spa/search.h"
 
-void strings_add(struct strings *v, char *taken)
-{
-	v->s = xrealloc(v->s, (v->n + 1) * sizeof(*v->s));
-	v->s[v->n++] = taken;
-}
-
-void strings_free(struct strings *v)
-{
-	for (size_t i = 0; i < v->n; i++)
-		free(v->s[i]);
-	free(v->s);
-	*v = (struct strings){0};
-}
-
 void found_note_add(struct found_list *l, uint64_t pool_guid, char *taken)
 {
 	l->note = xrealloc(l->note, (l->nnotes + 1) * sizeof(*l->note));

@@ -144,7 +144,7 @@ struct spa_create {
 	const char *history; /* the command line */
 	struct arc *arc;
 	/* zpl's: objects of the root file system. */
-	void (*init_root)(void *arg, struct objset *os, struct tx *tx);
+	void (*init_root)(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx);
 	void *init_root_arg;
 };
 int spa_create_pool(const struct spa_create *args, struct spa **out, struct err *e);

@@ -115,11 +115,11 @@ static struct nvlist *tree_of(const struct shell *s)
 }
 
 /* --- pools --- */
-static void root_init(void *arg, struct objset *os, struct tx *tx)
+static void root_init(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
-	autonv struct nvlist *props = nvlist_create();
+	autonv struct nvlist *none = nvlist_create();
 
-	BUG_ON(zpl_create_objects(os, props, tx));
+	BUG_ON(zpl_create_objects(os, props ? props : none, tx));
 }
 
 static int do_create(struct shell *s, char *arg)
@@ -303,7 +303,7 @@ static int do_fs(struct shell *s, char *arg)
 	return dsl_create(s->spa->dsl, &c, &s->e);
 }
 
-static void volume_init(void *arg, struct objset *os, struct tx *tx)
+static void volume_init(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	const uint64_t *sizes = arg;
 

@@ -32,11 +32,11 @@ struct livepool {
 	struct err e; /* of the last call */
 };
 
-static inline void livepool_root_init(void *arg, struct objset *os, struct tx *tx)
+static inline void livepool_root_init(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
-	autonv struct nvlist *props = nvlist_create();
+	autonv struct nvlist *none = nvlist_create();
 
-	assert_int_equal(zpl_create_objects(os, props, tx), 0);
+	assert_int_equal(zpl_create_objects(os, props ? props : none, tx), 0);
 }
 
 /* Files without a pool. */

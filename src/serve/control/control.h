@@ -67,6 +67,7 @@ int control_item(struct control_request *rq, const struct nvlist *item); /* -EIN
 bool control_progress(void *rq, const char *stage); /* true when cancelled; fits spa_search.progress */
 int control_ask(struct control_request *rq, const char *prompt, bool echo, void *buf, size_t *len);
 bool control_cancelled(struct control_request *rq);
+uint64_t control_uid(struct control_request *rq); /* of the client's user */
 struct control_server;
 int control_server_start(const char *socket_path, const struct control_command *commands, size_t n, void *ctx,
 			 struct control_server **out, struct err *e);

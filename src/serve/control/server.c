@@ -35,6 +35,7 @@ struct connection {
 	struct list_node node;
 	struct control_server *server;
 	int fd;
+	uint64_t uid; /* of the client's user */
 };
 
 struct control_request {
@@ -46,6 +47,11 @@ struct control_request {
 void *control_ctx(struct control_request *rq)
 {
 	return rq->conn->server->ctx;
+}
+
+uint64_t control_uid(struct control_request *rq)
+{
+	return rq->conn->uid;
 }
 
 /* While a command runs the client may only cancel or hang up; both end it. */
@@ -192,13 +198,14 @@ static void *connection_main(void *arg)
 }
 
 /* Only root and the daemon's own user may give commands. */
-static bool peer_is_allowed(int fd)
+static bool peer_is_allowed(int fd, uint64_t *uid)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return false;
+	*uid = cred.uid;
 	if (cred.uid == 0 || cred.uid == geteuid())
 		return true;
 	log_warn("refused a control connection of user %u", (unsigned)cred.uid);
@@ -210,9 +217,10 @@ static void connection_start(struct control_server *s, int fd)
 	const struct timeval stall = {.tv_sec = CONTROL_STALL_MS / 1000};
 	struct connection *c;
 	pthread_t thread;
+	uint64_t uid;
 	bool refused;
 
-	if (!peer_is_allowed(fd)) {
+	if (!peer_is_allowed(fd, &uid)) {
 		close(fd);
 		return;
 	}
@@ -221,6 +229,7 @@ static void connection_start(struct control_server *s, int fd)
 	c = xcalloc(1, sizeof(*c));
 	c->server = s;
 	c->fd = fd;
+	c->uid = uid;
 	pthread_mutex_lock(&s->lock);
 	refused = s->connections.len >= CONNECTIONS_MAX;
 	list_append(&s->connections, &c->node);

@@ -52,8 +52,13 @@ size_t pools_hold_all(struct tarn_daemon *d, struct pool ***out);
 void pools_release_all(struct tarn_daemon *d, struct pool **pools, size_t n);
 /* Import; refuses a second import of the same guid or name. The pool comes back held. */
 int pool_import(struct tarn_daemon *d, struct spa_import *args, struct pool **out, struct err *e);
+/* A new pool, held. c->arc is filled in; with c->dry *out stays NULL. */
+int pool_create(struct tarn_daemon *d, struct spa_create *c, struct pool **out, struct err *e);
 /* -EBUSY names what uses the pool; `force` ends NBD clients and unmounts busy file systems. */
 int pool_export(struct tarn_daemon *d, const char *name, bool force, struct err *e);
+/* The same, and the pool may be destroyed. A pool whose devices are gone can only be dropped, by force: what was not
+ * written is in the log, and in e although 0 is returned. */
+int pool_end(struct tarn_daemon *d, const char *name, bool force, bool destroy, struct err *e);
 
 /* exports.c: the NBD server's view of the pools */
 /* config: what TCP is about; the Unix socket is in the run directory. */

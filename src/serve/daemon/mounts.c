@@ -626,13 +626,26 @@ int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct e
 	return 0;
 }
 
-static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p)
+/* The newest mount of `name` itself, of what is below it, or of their snapshots; NULL: any of the pool's. */
+static struct mount *mount_of_tree_locked(struct pool *p, const char *name)
+{
+	size_t len = name ? strlen(name) : 0;
+
+	list_for_each(&p->mounts, n) {
+		struct mount *m = container_of(n, struct mount, node);
+
+		if (!name || (strncmp(m->name, name, len) == 0 && strchr("/@", m->name[len])))
+			return m;
+	}
+	return NULL;
+}
+
+static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p, const char *name)
 {
 	SCOPED_LOCK(&d->lock);
 
 	for (;;) {
-		struct list_node *n = list_first(&p->mounts);
-		struct mount *m = n ? container_of(n, struct mount, node) : NULL;
+		struct mount *m = mount_of_tree_locked(p, name);
 
 		if (!m)
 			return NULL;
@@ -644,18 +657,30 @@ static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p)
 	}
 }
 
-int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e)
+int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
+			struct err *e)
 {
 	struct mount *m;
 
-	while ((m = mount_claim_any(d, p))) {
-		autofree char *name = xstrdup(m->name);
+	while ((m = mount_claim_any(d, p, name))) {
+		char *what = xstrdup(m->name);
 		int err = mount_end(m, force, e);
 
 		if (err)
-			return err_prefix(e, err, "cannot unmount '%s'", name);
+			err_prefix(e, err, "cannot unmount '%s'", what);
+		if (err || !mounted)
+			free(what);
+		else
+			strings_add(mounted, what);
+		if (err)
+			return err;
 	}
 	return 0;
+}
+
+int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e)
+{
+	return mounts_unmount_tree(d, p, NULL, force, NULL, e);
 }
 
 /* ---- listing and commands ---- */

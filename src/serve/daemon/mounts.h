@@ -5,6 +5,7 @@
 #ifndef SERVE_DAEMON_MOUNTS_H
 #define SERVE_DAEMON_MOUNTS_H
 
+#include "base/str.h"
 #include "serve/daemon/daemon.h"
 #include "serve/fuse/fuse.h"
 
@@ -43,6 +44,9 @@ void mounts_mount_all(struct tarn_daemon *d, struct pool *p, const char *name, c
 int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct err *e);
 /* All of a pool, children first. Stops at the first one that is busy. */
 int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e);
+/* Of a data set and all below it, children first; names of those that were mounted go to `mounted`. */
+int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
+			struct err *e);
 /* Calls back for every mount with copies, in data set order. */
 int mounts_each(struct tarn_daemon *d, int (*fn)(void *arg, const char *name, const char *dir, const char *options),
 		void *arg);

@@ -99,6 +99,8 @@ static void import_args(struct control_request *rq, const struct nvlist *args, s
 	    .extreme = nvlist_bool(args, "extreme"),
 	    .txg = nvlist_u64_or(args, "txg", 0),
 	    .rewind_checkpoint = nvlist_bool(args, "rewind_checkpoint"),
+	    .writable = !nvlist_bool(args, "rewind_dry") &&
+			(!props || strcmp(nvlist_string_or(props, "readonly", "off"), "on") != 0),
 	    .altroot = nvlist_string_or(args, "altroot", NULL),
 	    .props = props,
 	    .progress = control_progress,
@@ -158,7 +160,15 @@ int command_pool_import(struct control_request *rq, const struct nvlist *args, s
 
 int command_pool_export(struct control_request *rq, const struct nvlist *args, struct nvlist *result, struct err *e)
 {
-	return pool_export(command_daemon(rq), nvlist_string_or(args, "name", ""), nvlist_bool(args, "force"), e);
+	const char *name = nvlist_string_or(args, "name", "");
+	int err = pool_export(command_daemon(rq), name, nvlist_bool(args, "force"), e);
+
+	if (!err && e->text[0]) {
+		const char *lost = e->text;
+
+		nvlist_add_strings(result, "failures", &lost, 1);
+	}
+	return err;
 }
 
 /* ---- looking ---- */

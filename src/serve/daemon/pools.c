@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "serve/daemon/mounts.h"
+#include "zvol/zvol.h"
 
 void daemon_init(struct tarn_daemon *d, uint64_t arc_max_bytes)
 {
@@ -107,7 +108,7 @@ void pools_release_all(struct tarn_daemon *d, struct pool **pools, size_t n)
 
 /* ---- import ---- */
 
-static struct pool *pool_create(const char *name, uint64_t guid)
+static struct pool *pool_entry_create(const char *name, uint64_t guid)
 {
 	struct pool *p = xcalloc(1, sizeof(*p));
 
@@ -141,7 +142,7 @@ static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, 
 	list_for_each(&d->pools, n) {
 		struct pool *p = container_of(n, struct pool, node);
 
-		if (p->guid == guid)
+		if (guid && p->guid == guid)
 			return err_set(e, -EEXIST,
 				       p->spa ? "the pool is already imported as '%s'"
 					      : "the pool '%s' is being imported",
@@ -149,10 +150,20 @@ static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, 
 		if (strcmp(p->name, name) == 0)
 			return pool_name_taken(e);
 	}
-	*out = pool_create(name, guid);
+	*out = pool_entry_create(name, guid);
 	(*out)->refs = 1;
 	list_append(&d->pools, &(*out)->node);
 	return 0;
+}
+
+static void pool_attach(struct tarn_daemon *d, struct pool *p, struct spa *spa)
+{
+	spa->dsl->set_volsize = zvol_set_size;
+	mounts_pool_attach(d, p, spa);
+	pthread_mutex_lock(&d->lock);
+	p->guid = spa->guid;
+	p->spa = spa;
+	pthread_mutex_unlock(&d->lock);
 }
 
 int pool_import(struct tarn_daemon *d, struct spa_import *args, struct pool **out, struct err *e)
@@ -170,11 +181,31 @@ int pool_import(struct tarn_daemon *d, struct spa_import *args, struct pool **ou
 		pool_forget(d, p);
 		return err;
 	}
-	mounts_pool_attach(d, p, spa);
-	pthread_mutex_lock(&d->lock);
-	p->spa = spa;
-	pthread_mutex_unlock(&d->lock);
-	log_info("imported pool '%s' read-only", p->name);
+	pool_attach(d, p, spa);
+	log_info("imported pool '%s'%s", p->name, spa_is_writable(spa) ? "" : " read-only");
+	*out = p;
+	return 0;
+}
+
+int pool_create(struct tarn_daemon *d, struct spa_create *c, struct pool **out, struct err *e)
+{
+	struct pool *p = NULL;
+	struct spa *spa = NULL;
+	int err = pool_reserve(d, c->name, 0, &p, e);
+
+	*out = NULL;
+	if (err == -EEXIST) /* the hint is for imports */
+		return err_set(e, err, "a pool with that name already exists");
+	if (err)
+		return err;
+	c->arc = d->arc;
+	err = spa_create_pool(c, &spa, e);
+	if (err || c->dry) {
+		pool_forget(d, p);
+		return err;
+	}
+	pool_attach(d, p, spa);
+	log_info("created pool '%s'", p->name);
 	*out = p;
 	return 0;
 }
@@ -224,23 +255,53 @@ static int pool_quiesce(struct tarn_daemon *d, struct pool *p, bool force, struc
 	return 0;
 }
 
-int pool_export(struct tarn_daemon *d, const char *name, bool force, struct err *e)
+/* Requests that wait for devices which are gone would keep their clients, and so the pool, for ever. */
+static int pool_drop_suspended(struct pool *p, bool force, char **lost, struct err *e)
 {
+	*lost = NULL;
+	if (!spa_is_suspended(p->spa))
+		return 0;
+	if (!force) {
+		err_set(e, -EAGAIN, "pool I/O is currently suspended");
+		err_hint(e,
+			 "bring its devices back and run 'zpool clear %s', or drop it with all that is not written: "
+			 "'zpool export -f %s'",
+			 p->name, p->name);
+		return -EAGAIN;
+	}
+	spa_abandon(p->spa, lost);
+	return 0;
+}
+
+int pool_end(struct tarn_daemon *d, const char *name, bool force, bool destroy, struct err *e)
+{
+	autofree char *lost = NULL;
 	struct pool *p = NULL;
 	int err = pool_begin_export(d, name, &p, e);
 
 	if (err)
 		return err;
-	err = pool_quiesce(d, p, force, e);
+	err = pool_drop_suspended(p, force, &lost, e);
 	if (!err)
-		err = spa_export(p->spa, e);
+		err = pool_quiesce(d, p, force, e);
+	if (!err)
+		err = destroy ? spa_destroy_pool(p->spa, e) : spa_export(p->spa, e);
 	if (err) {
 		pool_abort_export(d, p);
 		return err;
 	}
-	log_info("exported pool '%s'", p->name);
+	if (lost) {
+		log_error("pool '%s' was dropped; not written: %s", p->name, lost);
+		err_set(e, 0, "not written: %s", lost);
+	}
+	log_info("%s pool '%s'", destroy ? "destroyed" : "exported", p->name);
 	pool_forget(d, p);
 	return 0;
+}
+
+int pool_export(struct tarn_daemon *d, const char *name, bool force, struct err *e)
+{
+	return pool_end(d, name, force, false, e);
 }
 
 /* An import that is still running is waited for: its devices are open. */

@@ -176,7 +176,7 @@ static inline void hw_drain(struct harness *h)
 	hw_wait(h);
 }
 
-static inline void hw_root_init(void *arg, struct objset *os, struct tx *tx)
+static inline void hw_root_init(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	struct dmu_object spec = {.type = DMU_OT_PLAIN, .blocksize = 4096};
 

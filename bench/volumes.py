@@ -1,0 +1,240 @@
+"""Writing: volumes over NBD beside nbdkit on the same disk, and what many data sets cost.
+
+All jobs are fio's nbd engine over a Unix socket, on a pool of one file with checksum on and compression off; what they are
+compared with serves a file on the same disk (nbdkit file) or memory (nbdkit memory). Beside each rate: the seconds of
+processor time that the daemon took per GiB.
+"""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from benchlib import GIB, RUNS, TARN, Skip, cool, daemon_alone, in_turn, memory_of, need, run, tell
+
+WORK = os.environ.get("TARN_BENCH_DIR") or os.path.join(os.path.realpath(os.environ["BUILD"]), "bench", "work")
+SIZE = int(os.environ.get("TARN_BENCH_SIZE", str(2 * GIB)))
+SECONDS = int(os.environ.get("TARN_BENCH_SECONDS", "20"))
+ARC_MAX = 512 << 20
+DIRTY_MAX = 256 << 20
+MIB = 1 << 20
+
+
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def fio(uri, *words, logs=None):
+    """The report of one job, and the seconds it took from start to end."""
+    logging = [f"--write_iops_log={logs}", "--log_avg_msec=1000"] if logs else []
+    start = time.monotonic()
+    out = run("fio", "--name=nbd", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", *words, *logging)
+    taken = time.monotonic() - start
+    return json.loads(out[out.index("{\n"):])["jobs"][0], taken
+
+
+class Server:
+    """Something that serves volumes: rates with and without processor time."""
+
+    def __init__(self, pid, uri_of, cool_down):
+        self.pid, self.uri_of, self.cool_down = pid, uri_of, cool_down
+        self.cost = {}
+
+    def job(self, name, export, *words, logs=None):
+        before = processor_seconds(self.pid)
+        job, taken = fio(self.uri_of(export), *words, logs=logs)
+        moved = job["read"]["io_bytes"] + job["write"]["io_bytes"]
+        self.cost[name] = (processor_seconds(self.pid) - before) / (moved / GIB)
+        return job, moved, taken
+
+    def whole_write(self, name, export, *words):
+        """MiB/s of writing everything once, the flush at the end included."""
+        _, moved, taken = self.job(name, export, "--rw=write", f"--size={SIZE}", "--end_fsync=1", *words)
+        return moved / taken / MIB
+
+    def whole_read(self, name, export, *words):
+        job, _, _ = self.job(name, export, "--rw=read", f"--size={SIZE}", *words)
+        return job["read"]["bw_bytes"] / MIB
+
+    def rate(self, name, export, kind, *words, logs=None):
+        """Operations a second over some time."""
+        job, _, _ = self.job(name, export, f"--rw={kind}", f"--size={SIZE}", "--time_based", f"--runtime={SECONDS}",
+                             *words, logs=logs)
+        return job["write" if "write" in kind else "read"]["iops"]
+
+
+@contextlib.contextmanager
+def nbdkit(*words, file=None):
+    folder = tempfile.mkdtemp(prefix="tarn-bench-")
+    process = subprocess.Popen(["nbdkit", "-f", "-U", folder + "/sock", *words])
+    try:
+        while not os.path.exists(folder + "/sock"):
+            time.sleep(0.02)
+        yield Server(process.pid, lambda export: f"nbd+unix:///?socket={folder}/sock", lambda: cool(file) if file else None)
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def file_server():
+    path = os.path.join(WORK, "plain.img")
+    with open(path, "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, SIZE)
+    try:
+        with nbdkit("file", path, file=path) as server:
+            yield server
+    finally:
+        os.unlink(path)
+
+
+def pool_file():
+    path = os.path.join(WORK, "pool.img")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    with open(path, "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, SIZE * 4 + 2 * GIB)
+    return path
+
+
+VOLUMES = {"v128": "128K", "v8": "8K", "s4": "8K", "s128": "128K", "e0": "128K", "e1": "128K", "e2": "128K", "e3": "128K"}
+
+
+@contextlib.contextmanager
+def tarn():
+    path = pool_file()
+    with daemon_alone(arc_max=ARC_MAX) as (folder, env, pid):
+        def command(*words):
+            subprocess.run([TARN, *words], env=env, check=True, stdout=subprocess.DEVNULL)
+
+        command("tunable", f"zfs_dirty_data_max={DIRTY_MAX}")
+        command("zpool", "create", "-f", "-O", "compression=off", "-O", "mountpoint=none", "bench", path)
+        for name, block in VOLUMES.items():
+            command("zfs", "create", "-s", "-b", block, "-V", str(SIZE), "-o",
+                    "sync=" + ("always" if name.startswith("s") else "standard"), "bench/" + name)
+
+        def cold():
+            command("zpool", "export", "-f", "bench")
+            cool(path)
+            command("zpool", "import", "-d", path, "-N", "bench")
+
+        yield Server(pid, lambda export: f"nbd+unix:///bench/{export}?socket={folder}/run/nbd.sock", cold)
+        peak = memory_of(pid)
+        tell("  memory above arc_max + dirty_data", (peak - ARC_MAX - DIRTY_MAX) / MIB, 150, "MiB", at_least=False)
+        command("zpool", "export", "-f", "bench")
+    os.unlink(path)
+
+
+def least_window(logs):
+    """The slowest second, as a part of the mean; the first and last are not whole."""
+    with open(logs + "_iops.1.log") as f:
+        values = [int(line.split(",")[1]) for line in f]
+    values = values[1:-1] or values
+    return min(values) / (sum(values) / len(values))
+
+
+def four_at_once(server):
+    """MiB/s of four exports that are written at the same time."""
+    start = time.monotonic()
+    jobs = [subprocess.Popen(["fio", "--name=nbd", "--ioengine=nbd", f"--uri={server.uri_of(f'e{i}')}", "--rw=write",
+                              "--bs=128k", "--iodepth=16", f"--size={SIZE // 4}", "--end_fsync=1"],
+                             stdout=subprocess.DEVNULL) for i in range(4)]
+    if any([job.wait() for job in jobs]):
+        raise subprocess.CalledProcessError(1, ["fio"])
+    return SIZE / MIB / (time.monotonic() - start)
+
+
+def plain_sync_latency():
+    """Microseconds of a 4K write and fdatasync on that disk."""
+    path = os.path.join(WORK, "sync.img")
+    out = run("fio", "--name=sync", f"--filename={path}", "--size=256M", "--ioengine=psync", "--rw=randwrite", "--bs=4k",
+              "--fdatasync=1", "--time_based", f"--runtime={SECONDS // 2}", "--output-format=json")
+    os.unlink(path)
+    return 1e6 / json.loads(out[out.index("{\n"):])["jobs"][0]["write"]["iops"]
+
+
+def measure():
+    need("fio")
+    need("nbdkit")
+    if "nbd" not in run("fio", "--enghelp").split():
+        raise Skip("fio has no nbd engine")
+    os.makedirs(WORK, exist_ok=True)
+    deep, many = ("--bs=128k", "--iodepth=16"), ("--bs=8k", "--iodepth=32")
+    with file_server() as plain, nbdkit("memory", str(SIZE)) as memory, tarn() as ours:
+        def cost(name):
+            return f"{ours.cost[name]:.2f} s/GiB; nbdkit {plain.cost.get(name, memory.cost.get(name, 0)):.2f}"
+
+        def compare(title, name, promised, theirs, us, unit="MiB/s"):
+            t, o = in_turn(theirs, us)
+            tell(title, o / t, promised, f"{o:.0f} of {t:.0f} {unit}, {cost(name)}")
+
+        compare("write 128K", "w128", 0.6, lambda: plain.whole_write("w128", "", *deep),
+                lambda: ours.whole_write("w128", "v128", *deep))
+        compare("read 128K cold", "r128", 0.7, lambda: (plain.cool_down(), plain.whole_read("r128", "", *deep))[1],
+                lambda: (ours.cool_down(), ours.whole_read("r128", "v128", *deep))[1])
+        part = ("--io_size=" + str(SIZE), f"--filesize={ARC_MAX // 2}")
+        memory.whole_write("fill", "", *deep)
+        ours.whole_read("warm", "v128", "--bs=128k", "--iodepth=16", *part)
+        compare("read 128K cached", "rc128", 0.8, lambda: memory.whole_read("rc128", "", *deep, *part),
+                lambda: ours.whole_read("rc128", "v128", *deep, *part))
+        ours.whole_write("fill", "v8", "--bs=128k", "--iodepth=16")
+        compare("random read 8K cold", "rr8", 0.6, lambda: (plain.cool_down(), plain.rate("rr8", "", "randread", *many))[1],
+                lambda: (ours.cool_down(), ours.rate("rr8", "v8", "randread", *many))[1], "a second")
+        small = (f"--filesize={ARC_MAX // 4}",)
+        ours.whole_read("warm", "v8", "--bs=128k", "--iodepth=16", *small)
+        compare("random read 8K cached", "rrc8", 0.6, lambda: memory.rate("rrc8", "", "randread", *many, *small),
+                lambda: ours.rate("rrc8", "v8", "randread", *many, *small), "a second")
+        logs = os.path.join(WORK, "rw8")
+        compare("random write 8K", "rw8", 0.5, lambda: plain.rate("rw8", "", "randwrite", *many),
+                lambda: ours.rate("rw8", "v8", "randwrite", *many, logs=logs), "a second")
+        tell("  its slowest second", least_window(logs), 0.33, "of the mean")
+        sync1 = ("--bs=4k", "--iodepth=1")
+        disk, us = in_turn(plain_sync_latency, lambda: 1e6 / ours.rate("sw4", "s4", "randwrite", *sync1))
+        tell("synchronous 4K write, depth 1", us / disk, 1.5, f"{us:.0f} of {disk:.0f} us, {ours.cost['sw4']:.2f} s/GiB",
+             at_least=False)
+        (deep32,) = in_turn(lambda: ours.rate("sw4d", "s4", "randwrite", "--bs=4k", "--iodepth=32"))
+        tell("  depth 32 against depth 1", deep32 / (1e6 / us), 5, f"{deep32:.0f} a second, {ours.cost['sw4d']:.2f} s/GiB")
+        async128, sync128 = in_turn(lambda: ours.whole_write("w128", "v128", *deep),
+                                    lambda: ours.whole_write("sw128", "s128", *deep))
+        tell("synchronous 128K write", sync128 / async128, 0.5, f"{sync128:.0f} of {async128:.0f} MiB/s, "
+             f"{ours.cost['sw128']:.2f} s/GiB")
+        one, four = in_turn(lambda: ours.whole_write("e", "e0", *deep), lambda: four_at_once(ours))
+        tell("four exports against one", four / one, 1.0, f"{four:.0f} of {one:.0f} MiB/s")
+
+
+def datasets():
+    """Creating, snapshotting and destroying many: the second half may cost no more than the first."""
+    os.makedirs(WORK, exist_ok=True)
+    count = int(os.environ.get("TARN_BENCH_DATASETS", "10000"))
+    path = pool_file()
+    with daemon_alone(arc_max=ARC_MAX) as (_, env, pid):
+        def command(*words):
+            subprocess.run([TARN, *words], env=env, check=True, stdout=subprocess.DEVNULL)
+
+        def create(first, last):
+            start = time.monotonic()
+            for i in range(first, last):
+                command("zfs", "create", "-u", f"bench/g{i // 100}/d{i}")
+            return time.monotonic() - start
+
+        command("zpool", "create", "-f", "-O", "mountpoint=none", "bench", path)
+        for i in range(count // 100 + 1):
+            command("zfs", "create", "-u", f"bench/g{i}")
+        half = create(0, count // 2)
+        other = create(count // 2, count)
+        tell(f"create {count} file systems", other / half, 1.3, f"second half against first; {half + other:.0f} s",
+             at_least=False)
+        for what, words in (("snapshot", ("snapshot", "-r", "bench@all")), ("destroy", ("destroy", "-r", "bench/g0"))):
+            start = time.monotonic()
+            command("zfs", *words)
+            print(f"  {what}: {time.monotonic() - start:.1f} s", flush=True)
+        start = time.monotonic()
+        command("zfs", "destroy", "-r", "bench")
+        print(f"  destroy all: {time.monotonic() - start:.1f} s; peak {memory_of(pid) / MIB:.0f} MiB", flush=True)
+        command("zpool", "destroy", "bench")
+    os.unlink(path)
