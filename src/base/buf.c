@@ -1,9 +1,9 @@
 /*
  * Block buffers. Sizes are rounded up to a class: multiples of a page to 16 KiB, then four classes to each doubling.
- * Small buffers come from the heap. From 128 KiB on they are mappings, so that what they held goes back to the system
- * when freed: those whose size divides a huge page are cut from one, which spares a page fault for every 4 KiB that a
- * device fills; others are mappings of their own. A cut buffer that is given up returns its memory but keeps its place,
- * for the next of its size.
+ * Those whose size divides a huge page are cut from one: that spares a page fault for every 4 KiB that a device fills,
+ * and the heap, in which aligned small blocks take half as much again. A cut buffer that is given up returns its memory
+ * but keeps its place, for the next of its size. Of the others small ones come from the heap, and from 128 KiB on each
+ * is a mapping of its own, so that what it held goes back to the system when freed.
  */
 #include <sys/mman.h>
 
@@ -26,8 +26,10 @@
 #define BUF_CACHE_DEFAULT 0
 #undef BUF_MAP_FROM
 #define BUF_MAP_FROM (2 * BUF_MAX)
+#define BUF_CUT_FROM (2 * BUF_MAX)
 #else
 #define BUF_CACHE_DEFAULT (64u << 20)
+#define BUF_CUT_FROM      BUF_PAGE
 #endif
 
 /* One stack of free buffers per class. The lock guards `top` only and is innermost. */
@@ -99,7 +101,7 @@ static struct buf *cached_pop(unsigned cls)
 
 static bool buf_is_cut(uint32_t alloc)
 {
-	return alloc >= BUF_MAP_FROM && alloc < BUF_HUGE && BUF_HUGE % alloc == 0;
+	return alloc >= BUF_CUT_FROM && alloc < BUF_HUGE && BUF_HUGE % alloc == 0;
 }
 
 /* What is not given back stays where it is, without memory. */

@@ -3,6 +3,7 @@
  * where it would be overwritten.
  */
 #include "base/bytes.h"
+#include "disk/partition.h"
 #include "spa/layout.h"
 #include "spa/search.h"
 #include "spa/spa_write.h"
@@ -86,6 +87,19 @@ static int labels_check(struct disk *d, const char *path, bool force, bool *labe
 	}
 	label_free_all(label);
 	return err;
+}
+
+void spa_in_use_explain(const char *path, struct err *e)
+{
+	struct err own = ERR_INIT;
+	struct disk *d;
+	bool labelled;
+
+	if (partition_disk_open(path, DISK_RDONLY, &d, NULL))
+		return;
+	if (labels_check(d, path, true, &labelled, &own))
+		err_set(e, own.code, "%s", own.text);
+	disk_close(d);
 }
 
 int spa_in_use_check(struct disk *d, const char *path, bool force, struct err *e)

@@ -103,6 +103,9 @@ static int leaf_probe(struct layout *lo, struct leaf *l, struct err *e)
 	struct disk *d;
 	int err = partition_disk_open(l->path, DISK_RDWR, &d, e);
 
+	if (err == -EBUSY)
+		spa_in_use_explain(l->path, e);
+
 	if (err)
 		return err;
 	l->psize = ROUND_DOWN(d->size, (uint64_t)VDEV_LABEL_SIZE);

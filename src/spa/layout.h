@@ -26,5 +26,7 @@ unsigned spa_metaslab_shift(uint64_t asize);
 int spa_labels_init(struct spa *spa, struct vdev *vd, uint64_t create_txg, struct err *e);
 
 int spa_in_use_check(struct disk *d, const char *path, bool force, struct err *e);
+/* The device cannot be had: when a pool here has it, e says which. */
+void spa_in_use_explain(const char *path, struct err *e);
 
 #endif

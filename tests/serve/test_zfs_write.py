@@ -141,7 +141,7 @@ def test_properties(t):
     t.zfs('set', 'org.tarn:note=' + 'n' * 1000, 'tank/a')
     eq(value(t, 'org.tarn:note', 'tank/a/b'), 'n' * 1000)
     for wrong, part in (('compression=no', 'compression'), ('used=1', 'read'), ('nonsense=1', 'nonsense'),
-                        ('recordsize=3000', 'recordsize'), ('quota=-1', 'quota'), ('casesensitivity=mixed', 'casesensitivity'),
+                        ('recordsize=3000', 'recordsize'), ('quota=-1', 'numeric'), ('casesensitivity=mixed', 'casesensitivity'),
                         ('mountpoint=relative', 'mountpoint'), ('volsize=1M', 'volsize'), ('copies=4', 'copies')):
         contains(t.zfs('set', wrong, 'tank/a', code=None).err, part, wrong)
     contains(t.zfs('inherit', 'quota', 'tank/a', code=None).err, 'quota')
@@ -157,7 +157,7 @@ def test_space_that_is_set_apart(t):
     eq(value(t, 'quota', 'tank/a'), str(20 << 20))
     check(int(value(t, 'available', 'tank/a')) <= 20 << 20)
     check(int(value(t, 'used', 'tank')) >= 10 << 20)
-    contains(t.zfs('set', 'reservation=100G', 'tank/a', code=1).err, 'out of space')
+    contains(t.zfs('set', 'reservation=100G', 'tank/a', code=1).err, 'greater than available space')
     contains(t.zfs('set', 'reservation=30M', 'tank/a', code=1).err, 'cannot set property')
     t.zfs('create', '-V', '50M', 'tank/v')
     check(int(value(t, 'refreservation', 'tank/v')) >= 50 << 20)

@@ -32,7 +32,7 @@ def test_what_openzfs_of_old_can_open(t):
 
 def test_properties(t):
     create(t, '-o', 'comment=a pool', '-o', 'ashift=12', '-o', 'failmode=continue', '-o', 'feature@lz4_compress=enabled', '-d',
-           '-O', 'compression=lz4', '-O', 'org.tarn:who=me', '-m', 'none', newest=True)
+           '-O', 'compression=lz4', '-O', 'org.tarn:who=me', newest=True)
     got = {row[1]: row[2:] for row in t.zpool('get', '-H', 'comment,ashift,failmode,feature@lz4_compress', 'tank').rows()}
     eq(got['comment'], ['a pool', 'local'])
     eq(got['ashift'], ['12', 'local'])

@@ -36,8 +36,10 @@ FEATURES = """allocation_classes async_destroy bookmark_v2 bookmark_written book
     sha512 skein spacemap_histogram spacemap_v2 userobj_accounting zpool_checkpoint zstd_compress""".split()
 
 
-def create(t, *options, n=1, size=256 * MIB, pool='tank', newest=False):
-    """A pool over n new files, below the test's own mount points; newest: with all features there are."""
+def create(t, *options, n=1, size=256 * MIB, pool='tank', newest=False, mount=False):
+    """A pool over n new files, mounted nowhere or below the test's own mount points; newest: with all features there are."""
+    if not mount:
+        options = ['-m', 'none', *options]
     old = [] if newest else ['-d', *('-ofeature@%s=enabled' % f for f in FEATURES)]
     t.zpool('create', '-R', t.altroot(), *old, *options, pool, *files(t, n, size))
     return pool

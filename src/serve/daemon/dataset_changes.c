@@ -155,30 +155,13 @@ static int volume_values(struct creation *c, struct nvlist *values, struct err *
 	return 0;
 }
 
-static bool is_filesystem(struct pool *p, const char *name)
-{
-	struct dsl_dataset *ds;
-	unsigned type = 0;
-
-	if (dsl_dataset_hold(p->spa->dsl, name, &ds, NULL))
-		return false;
-	dsl_dataset_type(ds, &type);
-	dsl_dataset_release(ds);
-	return type == DSL_FILESYSTEM;
-}
-
 static void created_mount(struct creation *c, struct nvlist *result)
 {
 	struct mount_request mr = {.automatic = true};
 	struct failures f = {NULL, 0};
 
-	for (size_t i = 0; i < c->created->n && nvlist_bool(c->args, "mount"); i++) {
-		struct err e = ERR_INIT;
-
-		mr.name = c->created->s[i];
-		if (is_filesystem(c->p, mr.name) && mounts_mount(command_daemon(c->rq), c->p, &mr, &e))
-			failures_add(&f, e.text);
-	}
+	for (size_t i = 0; i < c->created->n && nvlist_bool(c->args, "mount"); i++)
+		mounts_mount_all(command_daemon(c->rq), c->p, c->created->s[i], &mr, failures_add, &f);
 	failures_finish(&f, result);
 	if (c->created->n)
 		nvlist_add_strings(result, "created", (const char *const *)c->created->s, c->created->n);

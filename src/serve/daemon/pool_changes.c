@@ -280,27 +280,39 @@ static int label_check(struct tarn_daemon *d, const char *path, const struct nvl
 	return -EBUSY;
 }
 
-int command_device_labelclear(struct control_request *rq, const struct nvlist *args, struct nvlist *result,
-			      struct err *e)
+static int labels_check(struct tarn_daemon *d, const char *path, bool force, struct err *e)
 {
-	struct tarn_daemon *d = command_daemon(rq);
-	const char *path = nvlist_string_or(args, "path", "");
 	struct label label[VDEV_LABELS];
 	struct disk *disk;
-	int err = disk_open(path, DISK_RDWR, &disk, e);
+	int err = disk_open(path, DISK_RDONLY, &disk, e);
 
 	if (err)
 		return err;
 	err = label_read_all(disk, label);
+	if (err)
+		err_set(e, err, "%s: %s", path, err_words(err));
 	for (unsigned l = 0; l < VDEV_LABELS && !err; l++)
 		if (label[l].config)
-			err = label_check(d, path, label[l].config, nvlist_bool(args, "force"), e);
-	if (!err) {
-		err = label_clear(disk);
-		if (err)
-			err_set(e, err, "%s: %s", path, err == -ENOENT ? "no pool's label is there" : err_words(err));
-	}
+			err = label_check(d, path, label[l].config, force, e);
 	label_free_all(label);
+	disk_close(disk);
+	return err;
+}
+
+int command_device_labelclear(struct control_request *rq, const struct nvlist *args, struct nvlist *result,
+			      struct err *e)
+{
+	const char *path = nvlist_string_or(args, "path", "");
+	struct disk *disk;
+	int err = labels_check(command_daemon(rq), path, nvlist_bool(args, "force"), e);
+
+	if (!err)
+		err = disk_open(path, DISK_RDWR, &disk, e);
+	if (err)
+		return err;
+	err = label_clear(disk);
+	if (err)
+		err_set(e, err, "%s: %s", path, err == -ENOENT ? "no pool's label is there" : err_words(err));
 	disk_close(disk);
 	return err;
 }

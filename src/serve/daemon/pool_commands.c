@@ -155,6 +155,8 @@ int command_pool_import(struct control_request *rq, const struct nvlist *args, s
 		err = pool_import(d, &imp, &p, e);
 	}
 	found_free(&f);
+	if (!err && spa_is_writable(p->spa))
+		command_remember(rq, args, p);
 	return err ? err : import_end(d, p, args, result, e);
 }
 

@@ -4,7 +4,7 @@
 #define BLOCKS 16
 #define BS     4096
 
-static void init_file(void *arg, struct objset *os, struct tx *tx)
+static void init_file(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	struct dmu_object spec = {.type = DMU_OT_PLAIN, .blocksize = BS};
 

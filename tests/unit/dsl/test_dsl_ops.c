@@ -27,7 +27,7 @@ static int teardown(void **state)
 
 /* --- short forms --- */
 
-static void set_init(void *arg, struct objset *os, struct tx *tx)
+static void set_init(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	struct dmu_object spec = {.type = DMU_OT_PLAIN, .blocksize = BLOCKSIZE, .indblkshift = 12};
 

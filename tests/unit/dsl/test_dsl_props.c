@@ -4,12 +4,12 @@
 #include "zpl/zpl.h"
 #include "zvol/zvol.h"
 
-static void init_fs(void *arg, struct objset *os, struct tx *tx)
+static void init_fs(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	assert_int_equal(zpl_create_objects(os, arg, tx), 0);
 }
 
-static void init_volume(void *arg, struct objset *os, struct tx *tx)
+static void init_volume(void *arg, struct objset *os, const struct nvlist *props, struct tx *tx)
 {
 	assert_int_equal(
 	    zvol_create_objects(os, nvlist_u64_or(arg, "volsize", 0), nvlist_u64_or(arg, "volblocksize", 0), tx), 0);
