@@ -10,7 +10,8 @@
  * made truer by spa_config_try) of pools that are not imported
  * pool.import     paths, cachefile, destroyed as above; guid | name str (required), new_name str, temporary bool, force
  * bool, missing_log bool, rewind bool, rewind_dry bool, extreme bool, txg, rewind_checkpoint bool, altroot str, props
- * list of str, mount bool, options str, command str -> name str, notes strs, failures strs (mounts that could not be had)
+ * list of str, mount bool, options str, command str -> name str, notes strs, failures strs (mounts that could not be
+ * had)
  *                 (-l is the client's: it imports without mount, loads keys, then mounts all)
  * pool.export     name str, force bool -> failures strs (what a pool without devices could not write)
  * pool.list       names strs (none: all; of several that are not there an item says so: name str, error str); items:
