@@ -11,6 +11,10 @@
  *	set=P=V upgrade reguid checkpoint discard
  *	fs=NAME volume=NAME:SIZE:BLOCK snapshot=NAME clone=SNAP:NAME
  *	destroy-fs=NAME destroy-snapshot=NAME
+ *	prop=NAME:P=V inherit=NAME:P	properties of data sets; an empty NAME is the root
+ *	bookmark=SNAP:BOOKMARK destroy-bookmark=BOOKMARK hold=SNAP:TAG release=SNAP:TAG
+ *	promote=NAME rename=NAME:NEW rollback=NAME allow=NAME:UID:PERMISSION
+ *	many=NAME:N			N file systems below NAME
  *	write=VOLUME:OFFSET:LENGTH:SEED	pseudo-random bytes; check=...: the same bytes are there
  *	zero=VOLUME:OFFSET:LENGTH	becomes a hole
  *	add=FILE log=FILE remove=FILE	devices
@@ -448,6 +452,101 @@ static int access_range(struct shell *s, char *arg, enum access access)
 	return err && !s->e.code ? err_set(&s->e, err, "%s: %s", name, err_words(err)) : err;
 }
 
+/* --- what hangs on data sets --- */
+static int do_data_prop(struct shell *s, char *arg)
+{
+	autofree char *name = full(s, strsep(&arg, ":"));
+	autonv struct nvlist *values = nvlist_create();
+	char *value = arg;
+
+	strsep(&value, "=");
+	nvlist_add_string(values, arg, value ? value : "");
+	return dsl_props_set(s->spa->dsl, name, values, &s->e);
+}
+
+static int do_inherit(struct shell *s, char *arg)
+{
+	autofree char *name = full(s, strsep(&arg, ":"));
+
+	return dsl_prop_inherit(s->spa->dsl, name, arg, false, &s->e);
+}
+
+static int do_bookmark(struct shell *s, char *arg)
+{
+	autofree char *source = full(s, strsep(&arg, ":")), *mark = full(s, arg);
+
+	return dsl_bookmark_create(s->spa->dsl, source, mark, &s->e);
+}
+
+static int do_destroy_bookmark(struct shell *s, char *arg)
+{
+	autofree char *mark = full(s, arg);
+
+	return dsl_bookmark_destroy(s->spa->dsl, (const char *const *)&mark, 1, &s->e);
+}
+
+static int do_hold(struct shell *s, char *arg)
+{
+	autofree char *snap = full(s, strsep(&arg, ":"));
+
+	return dsl_hold(s->spa->dsl, (const char *const *)&snap, 1, arg, &s->e);
+}
+
+static int do_release(struct shell *s, char *arg)
+{
+	autofree char *snap = full(s, strsep(&arg, ":"));
+
+	return dsl_release_hold(s->spa->dsl, (const char *const *)&snap, 1, arg, &s->e);
+}
+
+static int do_promote(struct shell *s, char *arg)
+{
+	autofree char *name = full(s, arg);
+
+	return dsl_promote(s->spa->dsl, name, &s->e);
+}
+
+static int do_rename(struct shell *s, char *arg)
+{
+	autofree char *from = full(s, strsep(&arg, ":")), *to = full(s, arg);
+
+	return dsl_rename(s->spa->dsl, from, to, false, &s->e);
+}
+
+static int do_rollback(struct shell *s, char *arg)
+{
+	autofree char *name = full(s, arg);
+
+	return dsl_rollback(s->spa->dsl, name, NULL, &s->e);
+}
+
+static int do_allow(struct shell *s, char *arg)
+{
+	autofree char *name = full(s, strsep(&arg, ":"));
+	autonv struct nvlist *perms = nvlist_create(), *who = nvlist_create();
+	struct nvlist *one = who;
+
+	nvlist_add_string(who, "who", "user");
+	nvlist_add_u64(who, "id", number(&arg));
+	nvlist_add_strings(who, "permissions", (const char *const *)&arg, 1);
+	nvlist_add_lists(perms, "local+descendent", &one, 1);
+	return dsl_allow(s->spa->dsl, name, perms, false, &s->e);
+}
+
+static int do_many(struct shell *s, char *arg)
+{
+	const char *below = strsep(&arg, ":");
+	uint64_t n = number(&arg);
+	int err = 0;
+
+	for (uint64_t i = 0; i < n && !err; i++) {
+		autofree char *name = xasprintf("%s/%" PRIu64, below, i);
+
+		err = do_fs(s, name);
+	}
+	return err;
+}
+
 static int do_write(struct shell *s, char *arg)
 {
 	return access_range(s, arg, WRITE);
@@ -491,6 +590,17 @@ static const struct {
     {"clone", do_clone},
     {"destroy-fs", do_destroy_fs},
     {"destroy-snapshot", do_destroy_snapshot},
+    {"prop", do_data_prop},
+    {"inherit", do_inherit},
+    {"bookmark", do_bookmark},
+    {"destroy-bookmark", do_destroy_bookmark},
+    {"hold", do_hold},
+    {"release", do_release},
+    {"promote", do_promote},
+    {"rename", do_rename},
+    {"rollback", do_rollback},
+    {"allow", do_allow},
+    {"many", do_many},
     {"write", do_write},
     {"check", do_check},
     {"zero", do_zero},
