@@ -5,6 +5,7 @@
 #include "spa/spa_write.h"
 
 #define FEATURE_ENABLED_TXG "com.delphix:enabled_txg"
+#define SLIM_LOG_VERSION    23 /* from which on log blocks have the newer form */
 
 bool spa_feature_is_enabled(const struct spa *spa, const char *guid)
 {
@@ -45,6 +46,7 @@ void spa_features_apply(struct spa *spa)
 	    .log_spacemap = spa_feature_is_enabled(spa, "com.delphix:log_spacemap"),
 	};
 
+	spa->zp.old_log = spa->version < SLIM_LOG_VERSION;
 	spa->zp.hole_birth = spa_feature_is_active(spa, "com.delphix:hole_birth");
 	spa->zp.dynamic_gang = spa_feature_is_active(spa, "com.klarasystems:dynamic_gang_header");
 	spa->dp.lz4_compress = spa_feature_is_active(spa, "org.illumos:lz4_compress");

@@ -192,6 +192,7 @@ static void *work_run(void *arg)
 		atomic_store(&wk->unsynced, true);
 	}
 	atomic_store(&wk->ended, true);
+	txg_kick(spa_writer(wk->spa)->txgs);
 	return NULL;
 }
 

@@ -328,7 +328,8 @@ bool spa_works_are_running(struct spa *spa, enum spa_activity what, uint64_t *le
 	list_for_each(&w->works, n) {
 		const struct spa_work *wk = container_of(n, struct spa_work, node);
 
-		if (wk->what != what || !is_running(wk))
+		/* over only when everybody can see that it is */
+		if (wk->what != what || (!is_running(wk) && !atomic_load(&wk->unsynced)))
 			continue;
 		running = true;
 		*left += wk->leaf->psize - MIN(wk->leaf->psize, atomic_load(&wk->offset));

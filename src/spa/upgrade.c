@@ -43,6 +43,7 @@ static void raise_sync(struct spa *spa, void *arg, struct tx *tx)
 	if (from < SPA_VERSION && to == SPA_VERSION)
 		feature_zaps_make(spa, tx);
 	spa->version = spa->dsl->version = to;
+	spa_features_apply(spa);
 	spa_history_internal(spa, "set", NULL, tx, text);
 	spa_config_dirty(spa);
 }

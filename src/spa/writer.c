@@ -43,10 +43,7 @@ static uint64_t ops_usable(void *arg, enum dsl_space_policy policy)
 
 static uint64_t ops_deferred(void *arg)
 {
-	struct alloc_space s;
-
-	alloc_space(spa_writer(arg)->alloc, ZIO_CLASS_NORMAL, &s);
-	return s.deferred;
+	return alloc_deferred(spa_writer(arg)->alloc);
 }
 
 static void ops_free(void *arg, const struct bp *bp, struct tx *tx)
