@@ -189,7 +189,10 @@ static int log_check(void *arg, struct dsl_dataset *ds)
 		return err;
 	err = zil_check(os);
 	objset_release(os);
-	if (err) {
+	if (err == -ENOTSUP) {
+		err_set(c->e, err, "the intent log of '%s' has clones of blocks, which cannot be claimed", ds->name);
+		err_hint(c->e, "The pool can be imported with -o readonly=on, or by OpenZFS.");
+	} else if (err) {
 		err_set(c->e, err, "the intent log of '%s' cannot be read: %s", ds->name, err_words(err));
 		err_hint(c->e, "With -m the logs are discarded, when a log device is missing; -F goes back to a state "
 			       "before them.");

@@ -61,13 +61,17 @@ def openzfs_zdb():
     return _zdb
 
 
-def verify(t, pool='tank', theirs=True):
+def verify_folder(t, where, pool, theirs=True):
     """An exported pool is whole: no wrong checksum, no leak, by our zdb and by OpenZFS's."""
-    r = t.run(t.program('tarn'), 'zdb', '-e', '-p', folder(t), '-bcc', pool, code=None, timeout=300)
+    r = t.run(t.program('tarn'), 'zdb', '-e', '-p', where, '-bcc', pool, code=None, timeout=300)
     check(r.code == 0 and 'No leaks' in r.out, r)
     if theirs and openzfs_zdb():  # not of pools made with newest=True
-        r = t.run(os.path.join(openzfs_zdb(), 'zdb'), '-e', '-p', folder(t), '-bcc', pool, code=None, timeout=600)
+        r = t.run(os.path.join(openzfs_zdb(), 'zdb'), '-e', '-p', where, '-bcc', pool, code=None, timeout=600)
         check(r.code == 0 and 'No leaks' in r.out, r)
+
+
+def verify(t, pool='tank', theirs=True):
+    verify_folder(t, folder(t), pool, theirs)
 
 
 class Writer(Client):
