@@ -444,6 +444,8 @@ int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n
 	struct destroy_arg a = {p, names, n, defer};
 	int err;
 
+	for (size_t i = 0; i < n; i++)
+		dsl_dataset_settle(p, names[i]);
 	if (n > SNAPS_PER_TASK) { /* refusals come before anything is done */
 		DSL_SHARED(p);
 
@@ -708,6 +710,7 @@ int dsl_destroy_head(struct dsl_pool *p, const char *name, struct err *e)
 	    .check = destroy_head_check, .sync = destroy_head_sync, .arg = &a, .policy = DSL_SPACE_EXTRA};
 	int err = 0;
 
+	dsl_dataset_settle(p, name);
 	if (p->write && !dsl_feature_enabled(p, FEATURE_ASYNC))
 		err = dsl_head_empty(p, name, e);
 	return err ? err : dsl_task_run(p, &t, e);

@@ -5,6 +5,8 @@
  * A live data set has at most one objset. It stays open while somebody holds it or it is dirty; dsl_objsets_trim closes
  * the others. Blocks born and killed are only counted and gathered here, on whatever thread; dsl_sync.c settles them.
  */
+#include <time.h>
+
 #include "dsl/dsl_write_impl.h"
 #include "zio/zio_crypt.h"
 
@@ -16,6 +18,8 @@
 #define DNODESIZE_AUTO    1
 #define DNODESIZE_OF_AUTO 1024
 #define COMPRESS_LEVEL    7
+#define SETTLE_TRIES      50
+#define SETTLE_NS         10000000
 
 /* --- gathered pointers --- */
 
@@ -488,6 +492,18 @@ bool dsl_dataset_is_busy(struct dsl_dataset *ds)
 	pthread_mutex_unlock(&w->lock);
 	pthread_mutex_unlock(&l->open);
 	return busy;
+}
+
+/* Read-ahead holds a set a little longer than whoever asked for it. */
+void dsl_dataset_settle(struct dsl_pool *p, const char *name)
+{
+	struct dsl_dataset *ds;
+
+	if (!p->write || dsl_dataset_hold(p, name, &ds, NULL))
+		return;
+	for (unsigned i = 0; i < SETTLE_TRIES && dsl_dataset_is_busy(ds); i++)
+		nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+	dsl_dataset_release(ds);
 }
 
 bool dsl_dataset_is_dirty_after(struct dsl_dataset *ds, uint64_t txg)

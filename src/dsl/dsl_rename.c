@@ -285,6 +285,7 @@ static void dir_rename_sync(void *arg, struct tx *tx)
 			dir_move(ds->dir, up, tx);
 		dir_relink(ds->dir, up, last, tx);
 		names_replace(ds->dir, a->to);
+		dsl_props_notify(ds->dir); /* what is inherited may be another value here */
 		dsl_dir_release(up);
 	}
 	dsl_dataset_release(ds);

@@ -123,18 +123,23 @@ def made(program, zdb):
     return not bad
 
 
-def golden(program, zdb, pool):
+def golden_unpack(pool, folder):
+    """Puts the images of a golden pool into the folder; its manifest."""
     place = os.environ.get('TARN_POOLS') or os.environ.get('TARN_POOLS_DEFAULT') or os.path.join(SOURCE, '../shared/pools')
     place = os.path.join(place, pool)
     if not os.path.exists(os.path.join(place, 'manifest.json')):
         skip(f'no pool {place}')
+    for packed in sorted(glob.glob(os.path.join(place, '*.img.zst'))):
+        image = os.path.join(folder, os.path.basename(packed)[:-4])
+        if subprocess.run(['zstd', '-dq', '--sparse', '--long=27', packed, '-o', image]).returncode:
+            skip('zstd cannot unpack ' + packed)
     with open(os.path.join(place, 'manifest.json')) as f:
-        name = json.load(f)['pool']['name']
+        return json.load(f)
+
+
+def golden(program, zdb, pool):
     with tempfile.TemporaryDirectory(prefix='tarn-pool-') as folder:
-        for packed in sorted(glob.glob(os.path.join(place, '*.img.zst'))):
-            image = os.path.join(folder, os.path.basename(packed)[:-4])
-            if subprocess.run(['zstd', '-dq', '--sparse', '--long=27', packed, '-o', image]).returncode:
-                skip('zstd cannot unpack ' + packed)
+        name = golden_unpack(pool, folder)['pool']['name']
         ok, why = poolsh(program, folder, [
             'import', 'fs=made-here', 'snapshot=made-here@s', 'sync', 'destroy-snapshot=made-here@s', 'export', 'import',
             'destroy-fs=made-here'])
@@ -150,4 +155,5 @@ def main():
         sys.exit(1)
 
 
-main()
+if __name__ == '__main__':
+    main()
