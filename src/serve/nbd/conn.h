@@ -26,6 +26,7 @@
 #define NBD_INFLIGHT_BYTES     (64u << 20)    /* and their bytes */
 #define NBD_QUEUED_BYTES       (1u << 20)     /* answers of the negotiation that the client has not taken */
 #define NBD_NEGOTIATION_NS     60000000000ull /* a client that has not entered transmission by then is sent away */
+#define NBD_TURN_NS            1000000000ull  /* so long a client may have the turn and send nothing (memory.c) */
 #define NBD_STALL_NS           30000000000ull /* a payload that does not go on, while others wait for memory */
 #define NBD_CONTEXT_ALLOCATION 1u             /* our number for base:allocation */
 
@@ -36,7 +37,8 @@ struct request;
 struct nbd_memory {
 	pthread_mutex_t lock; /* guards all of it; before a connection's lock */
 	uint64_t used, max;
-	struct list waiting; /* connections */
+	struct nbd_conn *turn; /* the one that goes on although there is too much */
+	struct list waiting;   /* connections, in the middle of a payload */
 };
 
 /* One piece of output: bytes of its own, then slices of cached blocks. */
@@ -92,7 +94,6 @@ struct nbd_conn {
 	uint64_t inflight_bytes, queued_bytes;
 	/* guarded by the lock of the server's nbd_memory */
 	struct list_node memory_node;
-	uint64_t memory_wanted, memory_granted;
 
 	struct task admin; /* one administrative task at a time: opening while negotiating, freeing at the end */
 	uint32_t admin_option;
@@ -136,10 +137,13 @@ uint16_t transmit_flags(const struct zvol *zv);
 /* memory.c */
 void memory_init(struct nbd_memory *m, uint64_t machine_bytes);
 void memory_fini(struct nbd_memory *m);
-/* False: the connection waits and is told by conn_starve; then it asks again. */
-bool memory_take(struct nbd_memory *m, struct nbd_conn *c, uint64_t bytes);
+void memory_take(struct nbd_memory *m, uint64_t bytes);
 void memory_give(struct nbd_memory *m, uint64_t bytes);
-void memory_leave(struct nbd_memory *m, struct nbd_conn *c); /* the connection ends */
+/* False: the connection waits and is told by conn_starve; then it asks again. */
+bool memory_may_receive(struct nbd_memory *m, struct nbd_conn *c);
+/* Its payload is complete, or it ends. */
+void memory_leave(struct nbd_memory *m, struct nbd_conn *c);
+/* Somebody waits. To be asked now and then: takes the turn from who does not use it. */
 bool memory_is_short(struct nbd_memory *m);
 
 #endif

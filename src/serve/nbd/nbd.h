@@ -9,9 +9,10 @@
  * Opening exports and walking block maps wait for devices and run on an administrative task queue.
  *
  * What a client may have in flight is bounded, so one that stalls holds up only itself; when all of them together hold
- * much of the memory, each goes on with one request at a time. Memory for what is written is taken before it is
- * received, in order (memory.c). Who does not finish negotiating within a minute is sent away, as who stops in the
- * middle of a write while others wait for memory. A client that closes its side is gone, with what it still waited for.
+ * much of the memory, each goes on with one request at a time. When too much was received that is not written
+ * yet, one client after another goes on (memory.c). Who does not finish negotiating within a minute is sent away, as
+ * who stops in the middle of a write while others wait for memory. A client that closes its side is gone, with what it
+ * still waited for.
  *
  * A flush on one connection covers what completed on any of the same volume. A volume whose size changes shows the new
  * size to who asks from then on (INFO, or a new connection); requests may use it at once.

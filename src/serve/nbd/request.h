@@ -24,7 +24,6 @@ struct request {
 	unsigned at; /* buf[at] is being filled, and has at_len bytes */
 	uint32_t at_len;
 	uint64_t got, room; /* bytes received; bytes of all buffers so far */
-	uint64_t memory;    /* taken from the server's */
 };
 
 /* transmit.c: the last word on a request; each frees it. */

@@ -18,7 +18,8 @@
 #define LISTENERS_MAX   8
 #define CONNECTIONS_MAX 4096
 #define SEND_VECTORS    128
-#define LOOK_MS         5000 /* between two looks for clients that do not come to the point */
+#define LOOK_MS         2000 /* between two looks for clients that do not come to the point */
+#define LOOK_SHORT_MS   250  /* while some wait for memory */
 /* Room for whole replies, so that a completion rarely has to leave the rest to the loop. */
 #define SOCKET_SEND_BUFFER (4 << 20)
 
@@ -584,33 +585,39 @@ static bool event_is_listener(struct nbd_server *s, void *ptr)
 	return (int *)ptr >= s->listen_fd && (int *)ptr < s->listen_fd + LISTENERS_MAX;
 }
 
-/* The first loop looks after clients that do not come to the point, or hold memory that others wait for. */
-static int loop_timeout(struct nbd_loop *l)
+/* Who does not come to the point, or holds memory that others wait for. Server lock held. */
+static void conns_look_after(struct nbd_server *s, uint64_t now, bool is_short)
 {
-	struct nbd_server *s = l->server;
-	uint64_t now = now_ns();
-	int timeout = -1;
-	bool is_short;
-
-	if (l != &s->loop[0])
-		return -1;
-	is_short = memory_is_short(&s->memory);
-	SCOPED_LOCK(&s->lock);
-	if (now < s->next_look)
-		return s->conns.len ? LOOK_MS : -1;
 	list_for_each(&s->conns, n) {
 		struct nbd_conn *c = container_of(n, struct nbd_conn, node);
 		uint64_t progress = atomic_load(&c->progress);
 
 		pthread_mutex_lock(&c->lock);
 		if ((c->negotiating && now - c->born > NBD_NEGOTIATION_NS) ||
-		    (is_short && progress && now > progress + NBD_STALL_NS))
+		    (is_short && progress && !c->starved && now > progress + NBD_STALL_NS))
 			conn_close_locked(c);
 		pthread_mutex_unlock(&c->lock);
-		timeout = LOOK_MS;
 	}
-	s->next_look = now + LOOK_MS * 1000000ull;
-	return timeout;
+}
+
+/* The first loop looks after the clients of all. */
+static int loop_timeout(struct nbd_loop *l)
+{
+	struct nbd_server *s = l->server;
+	uint64_t now = now_ns();
+	bool is_short;
+
+	if (l != &s->loop[0])
+		return -1;
+	SCOPED_LOCK(&s->lock);
+	if (s->conns.len == 0)
+		return -1;
+	if (now < s->next_look)
+		return (int)((s->next_look - now) / 1000000 + 1);
+	is_short = memory_is_short(&s->memory);
+	conns_look_after(s, now, is_short);
+	s->next_look = now + (is_short ? LOOK_SHORT_MS : LOOK_MS) * UINT64_C(1000000);
+	return is_short ? LOOK_SHORT_MS : LOOK_MS;
 }
 
 static void *loop_main(void *arg)

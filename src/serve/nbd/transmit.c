@@ -478,11 +478,6 @@ int transmit_step(struct nbd_conn *c)
 		return 1;
 	}
 	err = request_check(&head, &fault);
-	if (!err && head.type == NBD_CMD_WRITE) {
-		if (!memory_take(nbd_memory_of(c->server), c, head.length))
-			return 1;
-		head.memory = head.length;
-	}
 	conn_consume(c, NBD_REQUEST_SIZE);
 	rq = xmalloc(sizeof(*rq));
 	*rq = head;

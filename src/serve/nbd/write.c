@@ -16,8 +16,8 @@ void request_free(struct request *rq)
 	for (unsigned i = 0; i < rq->nbufs; i++)
 		buf_release(rq->buf[i]);
 	free(rq->buf);
-	if (rq->memory)
-		memory_give(nbd_memory_of(rq->conn->server), rq->memory);
+	if (rq->room)
+		memory_give(nbd_memory_of(rq->conn->server), rq->room);
 	free(rq);
 }
 
@@ -60,6 +60,7 @@ void change_submit(struct request *rq)
 
 static void write_received(struct request *rq)
 {
+	memory_leave(nbd_memory_of(rq->conn->server), rq->conn);
 	conn_receive(rq->conn, NULL);
 	conn_request_bytes(rq->conn, rq->length);
 	change_submit(rq);
@@ -70,6 +71,7 @@ static void write_fail(struct request *rq, int err)
 {
 	struct nbd_conn *c = rq->conn;
 
+	memory_leave(nbd_memory_of(c->server), c);
 	conn_receive(c, NULL);
 	c->discard = rq->length - rq->got;
 	rq->length = 0;
@@ -88,6 +90,7 @@ static int write_extend(struct request *rq)
 	BUG_ON(rq->nbufs == rq->max_bufs);
 	rq->buf[rq->nbufs++] = b;
 	rq->room += b->size;
+	memory_take(nbd_memory_of(rq->conn->server), b->size);
 	return 0;
 }
 
@@ -122,7 +125,7 @@ static void write_advance(struct request *rq, size_t bytes)
 
 void write_take(struct nbd_conn *c)
 {
-	while (c->receiving && c->in_len > 0) {
+	while (c->receiving && c->in_len > 0 && memory_may_receive(nbd_memory_of(c->server), c)) {
 		struct request *rq = c->receiving;
 		struct iovec iov[RECV_VECTORS];
 		int n, err = write_vectors(rq, iov, &n);
@@ -147,9 +150,12 @@ int write_fill(struct nbd_conn *c)
 {
 	struct request *rq = c->receiving;
 	struct iovec iov[RECV_VECTORS];
-	int n, err = write_vectors(rq, iov, &n);
 	ssize_t bytes;
+	int n, err;
 
+	if (!memory_may_receive(nbd_memory_of(c->server), c))
+		return -EAGAIN;
+	err = write_vectors(rq, iov, &n);
 	if (err) {
 		write_fail(rq, err);
 		return 0;
