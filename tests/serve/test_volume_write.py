@@ -76,7 +76,7 @@ def test_standard_clients(t):
     t.run('qemu-img', 'convert', '-n', '-f', 'raw', '-O', 'raw', source, uri(t, 'tank/v'))
     t.run('qemu-img', 'compare', '-f', 'raw', '-F', 'raw', source, uri(t, 'tank/v'))
     t.run('fio', '--name=x', '--ioengine=nbd', '--uri=' + uri(t, 'tank/v'), '--rw=randrw', '--bsrange=512-256k',
-          '--blockalign=512', '--iodepth=32', '--io_size=64M', '--size=64M', '--verify=crc32c', '--fsync=50', timeout=240)
+          '--blockalign=512', '--iodepth=32', '--io_size=64M', '--size=64M', '--verify=crc32c', '--fsync=50', timeout=240, cwd=t.dir)
     t.zpool('export', 'tank')
     verify(t)
 

@@ -132,7 +132,7 @@ def test_upgrade(t):
 def test_writing_is_refused(t):
     t.import_pool('snapshots-and-clones')
     for argv in (['create', 'past/new'], ['destroy', 'past/work'], ['snapshot', 'past/work@new'], ['set', 'a:b=c', 'past'],
-                 ['rollback', 'past/work@s16'], ['hold', 'a', 'past/work@s16'], ['upgrade', '-a']):
+                 ['rollback', 'past/work@s16'], ['hold', 'a', 'past/work@s16']):
         r = t.zfs(*argv, code=1)
         eq(r.out, '')
         contains(r.err, 'read-only')

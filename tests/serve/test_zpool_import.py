@@ -52,9 +52,9 @@ def test_where_to_look(t):
     os.mkdir(relative)
     os.symlink(image, os.path.join(relative, 'a'))
     for where in (image, link, relative):
-        t.zpool('import', '-N', '-d', where, name)
+        t.zpool('import', '-o', 'readonly=on', '-N', '-d', where, name)
         t.zpool('export', name)
-    t.zpool('import', '-N', '-d', 'here', name, cwd=t.dir)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-d', 'here', name, cwd=t.dir)
     t.zpool('export', name)
     missing = os.path.join(t.dir, 'nowhere')
     r = t.zpool('import', '-d', missing, code=1)
@@ -78,14 +78,14 @@ def test_names(t):
     contains(r.err, 'more than one matching pool')
     contains(r.err, guid(t, 'mirror'))
     contains(r.err, guid(t, 'single'))
-    t.zpool('import', '-N', '-d', both, guid(t, 'mirror'))
-    r = t.zpool('import', '-N', '-d', both, guid(t, 'single'), code=1)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-d', both, guid(t, 'mirror'))
+    r = t.zpool('import', '-o', 'readonly=on', '-N', '-d', both, guid(t, 'single'), code=1)
     contains(r.err, 'a pool with that name already exists')
-    t.zpool('import', '-N', '-d', both, guid(t, 'single'), 'other')
+    t.zpool('import', '-o', 'readonly=on', '-N', '-d', both, guid(t, 'single'), 'other')
     eq(t.zpool('list', '-H', '-o', 'name').out, 'other\ntank\n')
-    eq(t.zpool('import', '-N', '-d', both, guid(t, 'single'), 'third', code=1).out, '')
+    eq(t.zpool('import', '-o', 'readonly=on', '-N', '-d', both, guid(t, 'single'), 'third', code=1).out, '')
     t.zpool('export', '-a')
-    t.zpool('import', '-N', '-t', '-d', golden('single'), 'tank', 'temporary')
+    t.zpool('import', '-o', 'readonly=on', '-N', '-t', '-d', golden('single'), 'tank', 'temporary')
     contains(t.zpool('status').out, '  pool: temporary')
 
 
@@ -100,12 +100,12 @@ def test_options(t):
     r = t.zpool('import', '-d', where, '-o', 'bogus=1', name, code=1)
     contains(r.err, 'bogus')
     eq(t.zpool('list', '-H').out, '')
-    t.zpool('import', '-N', '-d', where, '-R', t.altroot(), '-o', 'readonly=on', name)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-d', where, '-R', t.altroot(), '-o', 'readonly=on', name)
     eq(t.zpool('get', '-H', '-o', 'value,source', 'altroot', name).out, t.altroot() + '\tlocal\n')
     t.zpool('export', '-f', name)
-    r = t.zpool('import', '-N', '-d', where, '-F', '-n', name)
+    r = t.zpool('import', '-o', 'readonly=on', '-N', '-d', where, '-F', '-n', name)
     eq(t.zpool('list', '-H').out, '', 'a dry run imports nothing')
-    t.zpool('import', '-N', '-d', where, '-D', name, code=1)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-d', where, '-D', name, code=1)
 
 
 def test_mounts(t):
@@ -148,9 +148,9 @@ def test_missing_log(t):
     folder = t.copy_pool('intent-log-device')
     os.unlink(os.path.join(folder, 'disk1.img'))
     name = t.pool_name('intent-log-device')
-    r = t.zpool('import', '-d', folder, '-f', '-N', name, code=1)
+    r = t.zpool('import', '-o', 'readonly=on', '-d', folder, '-f', '-N', name, code=1)
     contains(r.err, '-m')
-    t.zpool('import', '-d', folder, '-f', '-N', '-m', name)
+    t.zpool('import', '-o', 'readonly=on', '-d', folder, '-f', '-N', '-m', name)
     contains(t.zpool('status', name).out, 'logs')
 
 
@@ -247,10 +247,10 @@ def test_destroyed(t):
     for part in ('   pool: %s\n' % name, '  state: ONLINE (DESTROYED)\n', "'-Df'"):
         contains(out, part)
     check('note:' not in out, 'the labels are sound', out)
-    t.zpool('import', '-N', '-D', '-f', '-d', folder, name)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-D', '-f', '-d', folder, name)
     eq(t.zpool('list', '-H', '-o', 'name,health').out, name + '\tONLINE\n')
     t.zpool('export', name)
-    t.zpool('import', '-N', '-D', '-a', '-d', folder)
+    t.zpool('import', '-o', 'readonly=on', '-N', '-D', '-a', '-d', folder)
     eq(t.zpool('list', '-H', '-o', 'name').out, name + '\n')
     t.zpool('export', name)
     t.zpool('import', '-D', '-d', golden('mirror'), code=1)  # -D leaves out what is not destroyed

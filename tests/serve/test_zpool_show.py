@@ -171,9 +171,10 @@ def test_iostat(t):
 
 def test_refused(t):
     name = t.import_pool('single')
-    for word in ('create', 'destroy', 'scrub', 'set', 'upgrade', 'events', 'wait'):
-        r = t.zpool(word, name, code=1)
-        check(r.err.startswith('cannot '), r)
+    for words in (('destroy', name), ('set', 'comment=x', name), ('upgrade', name), ('checkpoint', name), ('trim', name)):
+        r = t.zpool(*words, code=1)
+        check(r.err.startswith('cannot ') and 'read-only' in r.err, r)
+    check(t.zpool('scrub', name, code=1).err.startswith('cannot scrub'))
     t.zpool('nonsense', code=2)
     t.zpool(code=2)
     contains(t.zpool('-?').out, 'usage: zpool')

@@ -177,7 +177,9 @@ def test_history_and_events(t):
     history = t.zpool('history', 'tank').out
     for part in ('zpool create', 'zfs create tank/a', 'zfs snapshot tank/a@s', 'zpool import'):
         eq(history.count(part), 1, part, history)
-    contains(t.zpool('history', '-i', 'tank').out, 'snapshot')
+    internal = t.zpool('history', '-i', 'tank').out
+    contains(internal, 'snapshot tank/a@s (')
+    check('unrecognized' not in internal, internal)
     contains(t.zpool('history', '-l', 'tank').out, '[user ')
     contains(t.zpool('events').out, 'pool_import')
     contains(t.zpool('events', '-v').out, 'pool')

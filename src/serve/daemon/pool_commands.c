@@ -369,6 +369,8 @@ int command_pool_history(struct control_request *rq, const struct nvlist *args, 
 
 	if (err)
 		return err;
+	if (spa_is_writable(p->spa)) /* what was done last is among it */
+		spa_sync_now(p->spa);
 	err = spa_history_each(p->spa, history_record, rq);
 	if (err)
 		err_set(e, err, "cannot read the history of '%s': %s", name, err_words(err));

@@ -281,7 +281,10 @@ int pool_end(struct tarn_daemon *d, const char *name, bool force, bool destroy, 
 
 	if (err)
 		return err;
-	err = pool_drop_suspended(p, force, &lost, e);
+	if (destroy && !spa_is_writable(p->spa))
+		err = err_set(e, -EROFS, "pool is imported read-only");
+	if (!err)
+		err = pool_drop_suspended(p, force, &lost, e);
 	if (!err)
 		err = pool_quiesce(d, p, force, e);
 	if (!err)
