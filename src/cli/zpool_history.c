@@ -27,8 +27,7 @@ static void who_print(const struct nvlist *r)
 
 static bool internal_print(const struct nvlist *r)
 {
-	const char *event = nvlist_string_or(r, "internal_name", NULL),
-		   *ioctl = nvlist_string_or(r, "ioctl", NULL);
+	const char *event = nvlist_string_or(r, "internal_name", NULL), *ioctl = nvlist_string_or(r, "ioctl", NULL);
 	const char *text = nvlist_string_or(r, "history internal str", ""),
 		   *dataset = nvlist_string_or(r, "dsname", NULL);
 	struct nvlist *io;
