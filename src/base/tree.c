@@ -92,11 +92,16 @@ struct tree_node *tree_insert(struct tree *t, struct tree_node *n)
 		parent = *link;
 		link = c < 0 ? &parent->left : &parent->right;
 	}
+	tree_insert_at(t, parent, link, n);
+	return NULL;
+}
+
+void tree_insert_at(struct tree *t, struct tree_node *parent, struct tree_node **link, struct tree_node *n)
+{
 	*n = (struct tree_node){.parent = parent};
 	*link = n;
 	t->len++;
 	tree_grown(t, n);
-	return NULL;
 }
 
 /* One side of `p` lost a level: its right one when `right`. */

@@ -24,6 +24,9 @@ struct tree {
 void tree_init(struct tree *t, tree_cmp_fn cmp);
 /* NULL when inserted, else the node that already has this key. */
 struct tree_node *tree_insert(struct tree *t, struct tree_node *n);
+/* For who went down the tree himself, comparing: n belongs under parent (NULL: at the root), at *link, which is NULL.
+ */
+void tree_insert_at(struct tree *t, struct tree_node *parent, struct tree_node **link, struct tree_node *n);
 void tree_remove(struct tree *t, struct tree_node *n);
 struct tree_node *tree_find(const struct tree *t, const struct tree_node *key);
 /* The first node >= key, the last node <= key; NULL when there is none. */

@@ -20,22 +20,40 @@ void dbuf_shard_init(struct dbuf_shard *s)
 	tree_init(&s->tree, dbuf_cmp);
 }
 
+/* Where a block's dbuf hangs, or would. */
+static struct tree_node **shard_slot(struct dbuf_shard *s, uint64_t blkid, struct tree_node **parent)
+{
+	struct tree_node **link = &s->tree.root;
+
+	*parent = NULL;
+	while (*link) {
+		uint64_t at = to_dbuf(*link)->blkid;
+
+		if (at == blkid)
+			break;
+		*parent = *link;
+		link = blkid < at ? &(*link)->left : &(*link)->right;
+	}
+	return link;
+}
+
 struct dbuf *dbuf_get_locked(struct dbuf_shard *s, uint64_t blkid)
 {
-	struct dbuf key = {.blkid = blkid};
+	struct tree_node *parent;
 
-	return to_dbuf(tree_find(&s->tree, &key.node));
+	return to_dbuf(*shard_slot(s, blkid, &parent));
 }
 
 static struct dbuf *dbuf_make_locked(struct dnode_dirty *dd, struct dbuf_shard *s, uint64_t blkid)
 {
-	struct dbuf *db = dbuf_get_locked(s, blkid);
+	struct tree_node *parent, **link = shard_slot(s, blkid, &parent);
+	struct dbuf *db = to_dbuf(*link);
 
 	if (db)
 		return db;
 	db = xcalloc(1, sizeof(*db));
 	db->blkid = blkid;
-	tree_insert(&s->tree, &db->node);
+	tree_insert_at(&s->tree, parent, link, &db->node);
 	atomic_fetch_add(&dd->nblocks, 1);
 	return db;
 }
@@ -470,8 +488,7 @@ static void shard_next(struct dbuf_shard *s, uint64_t from, uint64_t *least)
 	}
 }
 
-/* Not hidden by a freed range of a younger group. */
-static bool block_has_data(struct dnode_dirty *dd, uint64_t blkid)
+bool dbuf_has_data(struct dnode_dirty *dd, uint64_t blkid)
 {
 	struct buf *buf = NULL;
 	struct bp bp;
@@ -491,7 +508,7 @@ bool dbuf_next(struct dnode_dirty *dd, uint64_t *blkid)
 			shard_next(&dd->shard[i], from, &least);
 		if (least == UINT64_MAX)
 			return false;
-		if (block_has_data(dd, least))
+		if (dbuf_has_data(dd, least))
 			break;
 	}
 	*blkid = least;

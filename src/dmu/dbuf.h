@@ -182,6 +182,8 @@ enum dbuf_found {
 enum dbuf_found dbuf_find(struct dnode_dirty *dd, uint64_t blkid, struct buf **buf, struct bp *bp);
 enum dbuf_found dbuf_find_locked(struct dnode_dirty *dd, const struct dbuf *db, uint64_t blkid, struct buf **buf,
 				 struct bp *bp);
+/* Unsynced data, not hidden by a freed range of a younger group. */
+bool dbuf_has_data(struct dnode_dirty *dd, uint64_t blkid);
 /* The next block at or after *blkid that has unsynced data; false: none. */
 bool dbuf_next(struct dnode_dirty *dd, uint64_t *blkid);
 /* The first freed block at or after `from`, and where its range ends; false: none. */

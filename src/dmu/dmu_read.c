@@ -288,10 +288,9 @@ static int overlay_next_hole(struct dnode *dn, uint64_t *blkid, uint64_t last, u
 	uint64_t at = *blkid, tree, start, end;
 
 	for (; at <= last; at++) {
-		uint64_t dirty = at;
 		int err;
 
-		if (dbuf_next(dd, &dirty) && dirty == at)
+		if (dbuf_has_data(dd, at))
 			continue;
 		tree = at;
 		err = tree_next_block(dn, &tree, last, true, fail_level);
@@ -305,8 +304,8 @@ static int overlay_next_hole(struct dnode *dn, uint64_t *blkid, uint64_t last, u
 			tree = MIN(tree, start);
 		if (tree > last)
 			break;
-		at = dirty = tree;
-		if (dbuf_next(dd, &dirty) && dirty == at)
+		at = tree;
+		if (dbuf_has_data(dd, at))
 			continue;
 		*blkid = at;
 		return 0;

@@ -2,9 +2,10 @@
 #include "base/sync.h"
 #include "dmu/dbuf.h"
 
-#define SHARDS_LARGE 16u
+#define SHARDS_LARGE 8u
+#define SHARDS_HUGE  64u
+#define BLOCKS_HUGE  16384u
 #define BLOCKS_LARGE 64u /* an object of so many blocks gets a table of several shards */
-#define OT_ZVOL_DATA 23u
 #define DNODE_HEADER 64u
 
 /* --- states --- */
@@ -76,8 +77,8 @@ void dnode_state_free(struct dnode_state *s)
 
 static struct dnode_dirty *dirty_create(struct dnode *dn)
 {
-	bool large = dn->type == OT_ZVOL_DATA || dn->maxblkid >= BLOCKS_LARGE;
-	unsigned n = large ? SHARDS_LARGE : 1;
+	bool huge = dn->type == DMU_OT_ZVOL || dn->maxblkid >= BLOCKS_HUGE;
+	unsigned n = huge ? SHARDS_HUGE : dn->maxblkid >= BLOCKS_LARGE ? SHARDS_LARGE : 1;
 	size_t size = ROUND_UP(sizeof(struct dnode_dirty) + n * sizeof(struct dbuf_shard), 64);
 	struct dnode_dirty *dd = aligned_alloc(64, size);
 
