@@ -59,8 +59,10 @@ void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr)
 
 void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len)
 {
-	/* the fixed ones are known already, whatever a damaged registry says of them */
-	if (number >= SA_FIXED && number < SA_NUMBERS)
+	/* the fixed ones are known already, whatever a damaged registry says of them; and what is known stays */
+	if (number < SA_FIXED || number >= SA_NUMBERS)
+		return;
+	if (!so->settled || (number < so->nreg && !so->reg[number].present))
 		sa_reg_set(so, number, len, sa_attr_by_name(name));
 }
 
@@ -149,6 +151,14 @@ static int sa_tables_read(struct sa_os *so, struct objset *os, uint64_t sa_attrs
 	return 0;
 }
 
+int sa_os_refresh(struct sa_os *so, struct err *e)
+{
+	if (!so->sa_attrs)
+		return 0;
+	so->nregistered = so->nlayouts = 0;
+	return sa_tables_read(so, so->os, so->sa_attrs, e);
+}
+
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e)
 {
 	struct sa_os *so = xcalloc(1, sizeof(*so));
@@ -162,8 +172,7 @@ int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct 
 	for (unsigned i = 0; i < SA_FIXED; i++)
 		sa_reg_set(so, i, sa_known[i].len, (int)i);
 	so->layout[1].number = xcalloc(1, sizeof(uint16_t)); /* the layout of no attributes */
-	if (sa_attrs)
-		rc = sa_tables_read(so, os, sa_attrs, e);
+	rc = sa_os_refresh(so, e);
 	if (rc) {
 		sa_os_close(so);
 		return rc;
@@ -172,6 +181,7 @@ int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct 
 	so->reg = xrealloc(so->reg, (so->nreg + SA_ATTR_COUNT) * sizeof(*so->reg));
 	memset(so->reg + so->nreg, 0, SA_ATTR_COUNT * sizeof(*so->reg));
 	so->nreg += SA_ATTR_COUNT;
+	so->settled = true;
 	*out = so;
 	return 0;
 }
@@ -299,7 +309,7 @@ static int sa_bonus_take(struct sa *sa, size_t *len)
 	return dmu_bonus_read(dn, 0, sa->bonus, *len);
 }
 
-static int sa_walk(struct sa_os *so, struct sa *sa)
+static int sa_walk_once(struct sa_os *so, struct sa *sa)
 {
 	struct dnode *dn = sa->dn;
 	size_t len;
@@ -317,6 +327,23 @@ static int sa_walk(struct sa_os *so, struct sa *sa)
 	return rc;
 }
 
+/* Somebody else may have added to the tables of a set that is written. */
+static int sa_walk(struct sa_os *so, struct sa *sa)
+{
+	struct dnode *dn = sa->dn;
+	int rc = sa_walk_once(so, sa);
+
+	if ((rc != -EIO && sa->spill_err != -EIO) || !dn->os || !dn->os->ops)
+		return rc;
+	pthread_mutex_lock(&so->lock);
+	rc = sa_os_refresh(so, NULL);
+	pthread_mutex_unlock(&so->lock);
+	buf_release(sa->spill);
+	free(sa->bonus);
+	*sa = (struct sa){.dn = dn};
+	return rc ? rc : sa_walk_once(so, sa);
+}
+
 int sa_open(struct sa_os *so, struct dnode *dn, struct sa *out)
 {
 	int rc;
@@ -324,6 +351,7 @@ int sa_open(struct sa_os *so, struct dnode *dn, struct sa *out)
 	*out = (struct sa){.dn = dn};
 	rc = sa_walk(so, out);
 	if (rc) {
+		buf_release(out->spill);
 		free(out->bonus);
 		*out = (struct sa){0};
 		return rc;

@@ -77,8 +77,11 @@ struct sa_value {
  * when they do not fit (2.5). Registers what is missing. -EFBIG: too many bytes.
  *
  * A layout goes with the group of whoever needs it first: transactions that may need new layouts come in the order of
- * their groups.
+ * their groups, one at a time for an object set, however many struct sa_os there are for it.
  */
 int sa_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx);
+/* Other contents of the same lengths in place. What was opened shows the old ones still: close it. -ENOENT, -EINVAL:
+ * not there, or another length: nothing of the rest is changed. */
+int sa_update(struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx);
 
 #endif

@@ -29,6 +29,7 @@ struct sa_layout {
 struct sa_os {
 	struct sa_reg *reg; /* by attribute number */
 	size_t nreg;        /* room for those that may still be added */
+	bool settled;       /* opened: the table does not move any more */
 	struct sa_layout layout[SA_LAYOUTS];
 
 	pthread_mutex_t lock; /* who adds; what follows */
@@ -45,6 +46,8 @@ struct sa_known {
 };
 extern const struct sa_known sa_known[SA_ATTR_COUNT];
 
+/* Reads the tables (again): they only grow. The lock is held. */
+int sa_os_refresh(struct sa_os *so, struct err *e);
 void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr);
 static inline bool sa_layout_exists(const struct sa_layout *l)
 {

@@ -45,10 +45,23 @@ static int tables_create(struct sa_os *so, struct tx *tx)
 	return err;
 }
 
+static bool attrs_are_registered(const struct sa_os *so)
+{
+	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
+		if (so->number[i] == SA_UNKNOWN)
+			return false;
+	return so->registry != 0;
+}
+
 static int attrs_register(struct sa_os *so, struct tx *tx)
 {
-	int err = so->registry ? 0 : tables_create(so, tx);
+	int err = 0;
 
+	if (attrs_are_registered(so))
+		return 0;
+	err = sa_os_refresh(so, NULL); /* somebody else may have done it */
+	if (!err && !so->registry)
+		err = tables_create(so, tx);
 	for (unsigned i = SA_FIXED; i < SA_ATTR_COUNT && !err; i++) {
 		unsigned number = so->nregistered;
 
@@ -81,7 +94,7 @@ static int layout_add(struct sa_os *so, const uint16_t *list, size_t n, struct t
 	return 0;
 }
 
-static int layout_find(struct sa_os *so, const uint16_t *list, size_t n, struct tx *tx, unsigned *layout)
+static bool layout_exists(struct sa_os *so, const uint16_t *list, size_t n, unsigned *layout)
 {
 	for (unsigned i = 1; i < SA_LAYOUTS; i++) {
 		const struct sa_layout *l = &so->layout[i];
@@ -89,8 +102,20 @@ static int layout_find(struct sa_os *so, const uint16_t *list, size_t n, struct 
 		if (!l->number || l->n != n || memcmp(l->number, list, n * sizeof(*list)) != 0)
 			continue;
 		*layout = i;
-		return 0;
+		return true;
 	}
+	return false;
+}
+
+static int layout_find(struct sa_os *so, const uint16_t *list, size_t n, struct tx *tx, unsigned *layout)
+{
+	int err;
+
+	if (layout_exists(so, list, n, layout))
+		return 0;
+	err = sa_os_refresh(so, NULL);
+	if (err || layout_exists(so, list, n, layout))
+		return err;
 	return layout_add(so, list, n, tx, layout);
 }
 
@@ -247,5 +272,64 @@ int sa_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_
 		err = bonus_store(so, dn, v, &p, room, tx);
 	if (!err && p.spill)
 		err = spill_store(so, dn, v + p.in_bonus, n - p.in_bonus, tx);
+	return err;
+}
+
+/* --- changing in place --- */
+
+/* Words of the order that the buffer is in. */
+static int value_turn(const struct sa *sa, const struct sa_value *v, uint8_t *out)
+{
+	memcpy(out, v->data, v->len);
+	if (sa->is_legacy || !sa->attr[v->attr].swap)
+		return 0; /* the dmu turns the znode of another machine when it is first changed */
+	if (sa_known[v->attr].class == 4)
+		return -EINVAL;
+	if (sa_known[v->attr].class == 0)
+		swap64_buffer(out, v->len);
+	return 0;
+}
+
+static bool lies_in(const uint8_t *p, const uint8_t *start, size_t len)
+{
+	return start && p >= start && p < start + len;
+}
+
+static int value_update(struct sa *sa, const struct sa_value *v, struct buf **spill, struct tx *tx)
+{
+	const uint8_t *p = sa->attr[v->attr].data;
+	autofree uint8_t *bytes = xmalloc(MAX(v->len, 1));
+	int err;
+
+	if (!p)
+		return sa->spill_err ? sa->spill_err : -ENOENT;
+	if (v->len != sa->attr[v->attr].len)
+		return -EINVAL;
+	err = value_turn(sa, v, bytes);
+	if (err)
+		return err;
+	if (lies_in(p, sa->bonus, sa->dn->bonuslen))
+		return dmu_bonus_write(sa->dn, p - sa->bonus, bytes, v->len, tx);
+	if (!sa->spill || !lies_in(p, sa->spill->data, sa->spill->size))
+		return -EROFS;
+	if (!*spill) {
+		*spill = buf_alloc(sa->spill->size);
+		if (!*spill)
+			return -ENOMEM;
+		memcpy((*spill)->data, sa->spill->data, sa->spill->size);
+	}
+	memcpy((*spill)->data + (p - sa->spill->data), bytes, v->len);
+	return 0;
+}
+
+int sa_update(struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx)
+{
+	autobuf struct buf *spill = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = value_update(sa, &v[i], &spill, tx);
+	if (!err && spill)
+		err = dmu_spill_write(sa->dn, spill, tx);
 	return err;
 }

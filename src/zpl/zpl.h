@@ -112,9 +112,17 @@ int zpl_diff(struct zpl *from, struct zpl *to, int (*fn)(void *arg, const struct
 	     struct err *e);
 
 /* The objects of a new file system (07, 1.3), for dsl_create and spa_create: master node, unlinked set, root directory
- * (of root), SA tables. props, all numbers: normalization, utf8only, casesensitivity, version (absent: defaults). Which
- * accounting there is follows from the pool's features. Syncing context; the set is new and holds nothing, so that only
- * memory can be missing. */
+ * (of root), SA tables. props (may be NULL), all numbers: normalization, utf8only, casesensitivity, version (absent:
+ * defaults). Which accounting there is follows from the pool's features. Syncing context; the set is new and holds
+ * nothing, so that only memory can be missing. */
 int zpl_create_objects(struct objset *os, const struct nvlist *props, struct tx *tx);
+
+/*
+ * Makes an empty directory in a file system that is open for writing; waits for its group. Allowed also where the mount
+ * is read-only: it is for mount points of file systems below. mode: permissions. -EEXIST; -EROFS: the pool or the file
+ * system is read-only; -ENOTSUP: the parent has ACL entries that a new directory would inherit.
+ */
+int zpl_mkdir(struct zpl *z, uint64_t parent, const char *name, uint32_t mode, uint64_t uid, uint64_t gid,
+	      uint64_t *object, struct err *e);
 
 #endif

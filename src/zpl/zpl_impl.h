@@ -13,9 +13,44 @@
 #define ZPL_PARENTS_MAX 2048 /* deepest path that is followed upwards: parents of a damaged tree may form a loop */
 
 /* pflags (4.9) */
-#define ZPL_XATTR         0x1u
-#define ZPL_BONUS_STAMP   0x80u
-#define ZPL_HAS_PROJID    0x800000000000u
+#define ZPL_XATTR           0x1u
+#define ZPL_BONUS_STAMP     0x80u
+#define ZPL_INHERIT_ACE     0x2u
+#define ZPL_NO_EXECS_DENIED 0x100u
+#define ZPL_ARCHIVE         0x800000000u
+#define ZPL_IMMUTABLE       0x1000000000u
+#define ZPL_AV_MODIFIED     0x40000000000u
+#define ZPL_PROJINHERIT     0x400000000000u
+#define ZPL_HAS_PROJID      0x800000000000u
+
+/* Versions of file systems that brought things (1.2). */
+#define ZPL_VERSION_TYPES 2 /* types in directory entries */
+#define ZPL_VERSION_FUID  3 /* ACEs of version 1, name properties, DOS attributes */
+#define ZPL_VERSION_SPACE 4 /* accounting by user and group */
+#define ZPL_VERSION_SA    5
+
+#define ZPL_FEATURE_USEROBJ "org.zfsonlinux:userobj_accounting"
+#define ZPL_FEATURE_PROJECT "org.zfsonlinux:project_quota"
+static inline bool zpl_feature_enabled(struct objset *os, const char *guid)
+{
+	return os->ops && os->ops->enabled && os->ops->enabled(os, guid);
+}
+/* Of directories' ZAPs (1.1). */
+static inline uint64_t zpl_normflags(uint64_t normalization, uint64_t casesensitivity)
+{
+	return normalization | (casesensitivity ? 0x2u : 0);
+}
+
+/* A directory that is about to be made; its entry in the parent is not made here. */
+struct zpl_new_dir {
+	struct objset *os;
+	struct sa_os *sa;
+	uint64_t version, normflags;
+	uint64_t parent; /* 0: itself, the root */
+	uint64_t mode, uid, gid, projid, flags;
+	bool has_projid;
+};
+int zpl_dir_make(const struct zpl_new_dir *n, struct tx *tx, uint64_t *object);
 #define ZPL_IS_DIR(zn)    (((zn)->mode & S_IFMT) == S_IFDIR)
 #define ZPL_IS_LINK(zn)   (((zn)->mode & S_IFMT) == S_IFLNK)
 #define ZPL_IS_REG(zn)    (((zn)->mode & S_IFMT) == S_IFREG)
