@@ -233,7 +233,9 @@ void dsl_bptree_add(struct dsl_pool *p, const struct bp *root, uint64_t birth, u
 	t.comp += comp;
 	t.uncomp += uncomp;
 	bptree_close(p, &t, tx);
+	pthread_mutex_lock(&p->write->space);
 	p->write->freeing = true;
+	pthread_mutex_unlock(&p->write->space);
 }
 
 struct tree_free {
@@ -418,7 +420,10 @@ bool dsl_pool_free_some(struct dsl_pool *p, struct tx *tx)
 		more = trees_free(&f);
 	if (!more)
 		more = dsl_livelists_free(p, live_block_free, &f, tx);
-	dsl_free_diduse(p, -f.used, -f.comp, -f.uncomp, tx);
+	if (f.blocks) {
+		DSL_ALONE(p);
+		dsl_free_diduse(p, -f.used, -f.comp, -f.uncomp, tx);
+	}
 	if (w->free_bpobj)
 		dsl_sync_check(p, bpobj_flush(w->free_bpobj, tx), "the list of blocks to be freed cannot be written");
 	w->tx = NULL;

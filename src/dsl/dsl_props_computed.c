@@ -143,7 +143,7 @@ static uint64_t dir_available(const struct dsl_dir *d)
 	uint64_t above = d->up ? dir_available(d->up) : UINT64_MAX;
 
 	if (!d->up)
-		limit = MIN(limit, d->pool->usable_bytes);
+		limit = MIN(limit, __atomic_load_n(&d->pool->usable_bytes, __ATOMIC_RELAXED));
 	if (d->reserved > d->used && above != UINT64_MAX)
 		above += d->reserved - d->used;
 	return d->used > limit ? 0 : MIN(above, limit - d->used);

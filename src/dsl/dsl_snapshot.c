@@ -170,7 +170,9 @@ uint64_t dsl_snapshot_sync(struct dsl_dataset *head, const char *name, uint64_t 
 	deadlist_pass_on(head, tx);
 	head->prev_snap = object;
 	head->prev_snap_txg = txg;
+	pthread_mutex_lock(&p->write->space);
 	head->unique = 0;
+	pthread_mutex_unlock(&p->write->space);
 	head->flags |= DSL_DS_UNIQUE_ACCURATE;
 	dsl_dataset_store(head, tx);
 	dsl_dataset_bookmarks_changed(head);

@@ -171,7 +171,7 @@ void dsl_space_refresh(struct dsl_pool *p)
 	pthread_mutex_lock(&w->space);
 	memcpy(w->usable, usable, sizeof(usable));
 	w->deferred = deferred;
-	p->usable_bytes = usable[DSL_SPACE_NORMAL];
+	__atomic_store_n(&p->usable_bytes, usable[DSL_SPACE_NORMAL], __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&w->space);
 }
 

@@ -169,10 +169,10 @@ static bool pass_is_needed(struct spa *spa, uint64_t txg)
 	struct spa_writer *w = spa_writer(spa);
 
 	return atomic_load(&w->config_dirty) || atomic_load(&w->dtl_dirty) || spa_history_is_pending(spa) ||
-	       objset_is_dirty(spa->mos, txg) || !alloc_is_clean(w->alloc, txg);
+	       objset_is_dirty(spa->mos, txg) || !alloc_is_clean(w->alloc, txg) || dsl_pool_needs_pass(spa->dsl, txg);
 }
 
-/* Data sets count as dirty for the whole group; when they have to be written again, the MOS is dirty as well. */
+/* Data sets count as dirty for the whole group. */
 static bool group_is_dirty(struct spa *spa, uint64_t txg)
 {
 	return pass_is_needed(spa, txg) || dsl_pool_is_dirty(spa->dsl, txg) || spa_errlog_is_pending(spa) ||

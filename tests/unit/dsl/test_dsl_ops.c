@@ -585,8 +585,71 @@ static void *writer_run(void *arg)
 	return NULL;
 }
 
-static void changes_go_on_under_writers(void **state)
+/* Looks at everything, again and again, as `zfs list` does. */
+static int look_snapshot(void *arg, struct dsl_dataset *s)
 {
+	struct nvlist *l;
+
+	if (dsl_props_get(s, NULL, 0, &l, NULL) == 0)
+		nvlist_destroy(l);
+	return 0;
+}
+
+static int look_dir(void *arg, struct dsl_dir *d)
+{
+	struct dsl_dataset *head;
+	struct nvlist *l;
+	uint64_t written;
+
+	if (dsl_dataset_hold_obj(h->p, d->head, &head, NULL))
+		return 0; /* destroyed meanwhile */
+	if (dsl_props_get(head, NULL, 0, &l, NULL) == 0)
+		nvlist_destroy(l);
+	dsl_written(head, &written);
+	dsl_each_snapshot(head, look_snapshot, NULL);
+	dsl_dataset_release(head);
+	dsl_each_child(d, look_dir, NULL);
+	return 0;
+}
+
+static void *looker_run(void *arg)
+{
+	atomic_bool *stop = arg;
+
+	while (!atomic_load(stop)) {
+		struct dsl_dir *root;
+
+		assert_int_equal(dsl_dir_hold(h->p, h->p->root_dir, &root, NULL), 0);
+		look_dir(NULL, root);
+		dsl_dir_release(root);
+	}
+	return NULL;
+}
+
+/* Makes and destroys, beside whoever else does. */
+static void *changer_run(void *arg)
+{
+	char name[64], snap[80], clone[64];
+	struct err e = ERR_INIT;
+
+	for (unsigned i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "p/x%u-%u", *(unsigned *)arg, i);
+		snprintf(snap, sizeof(snap), "%s@s", name);
+		snprintf(clone, sizeof(clone), "p/y%u-%u", *(unsigned *)arg, i);
+		assert_int_equal(create(name, &e), 0);
+		assert_int_equal(snapshot(snap, &e), 0);
+		assert_int_equal(dsl_clone(h->p, snap, clone, NULL, &e), 0);
+		assert_int_equal(dsl_promote(h->p, clone, &e), 0);
+		assert_int_equal(dsl_destroy_head(h->p, name, &e), 0);
+	}
+	return NULL;
+}
+
+static void changes_go_on_under_writers_and_readers(void **state)
+{
+	pthread_t looker, changer[3];
+	unsigned number[3] = {0, 1, 2};
+	atomic_bool stop = false;
 	struct writer w[3] = {0};
 	char snap[64], clone[64], other[64];
 
@@ -596,6 +659,9 @@ static void changes_go_on_under_writers(void **state)
 		OK(create(w[i].name, &e));
 		assert_int_equal(pthread_create(&w[i].thread, NULL, writer_run, &w[i]), 0);
 	}
+	assert_int_equal(pthread_create(&looker, NULL, looker_run, &stop), 0);
+	for (unsigned i = 0; i < ARRAY_LEN(changer); i++)
+		assert_int_equal(pthread_create(&changer[i], NULL, changer_run, &number[i]), 0);
 	for (unsigned round = 0; round < 12; round++) {
 		struct writer *one = &w[round % ARRAY_LEN(w)];
 
@@ -614,6 +680,10 @@ static void changes_go_on_under_writers(void **state)
 		OK(dsl_rename(h->p, one->name, other, false, &e));
 		OK(dsl_rename(h->p, other, one->name, false, &e));
 	}
+	for (unsigned i = 0; i < ARRAY_LEN(changer); i++)
+		pthread_join(changer[i], NULL);
+	atomic_store(&stop, true);
+	pthread_join(looker, NULL);
 	for (unsigned i = 0; i < ARRAY_LEN(w); i++) {
 		atomic_store(&w[i].stop, true);
 		pthread_join(w[i].thread, NULL);
@@ -641,7 +711,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(destroying_goes_on_after_an_import, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_import_removes_what_is_incomplete, setup, teardown),
 	    cmocka_unit_test_setup_teardown(clones_with_livelists_are_written_and_destroyed, setup, teardown),
-	    cmocka_unit_test_setup_teardown(changes_go_on_under_writers, setup, teardown),
+	    cmocka_unit_test_setup_teardown(changes_go_on_under_writers_and_readers, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
