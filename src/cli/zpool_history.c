@@ -15,11 +15,13 @@ static void who_print(const struct nvlist *r)
 		   *zone = nvlist_string_or(r, "history zone", NULL);
 	struct passwd *pw = uid != UINT64_MAX ? getpwuid((uid_t)uid) : NULL;
 
-	if (uid == UINT64_MAX)
+	if (uid == UINT64_MAX && !host && !zone)
 		return;
-	printf(" [user %" PRIu64 " (%s)", uid, pw ? pw->pw_name : "?");
+	fputs(" [", stdout);
+	if (uid != UINT64_MAX)
+		printf("user %" PRIu64 " (%s)%s", uid, pw ? pw->pw_name : "?", host ? " " : "");
 	if (host)
-		printf(" on %s", host);
+		printf("on %s", host);
 	if (zone)
 		printf(":%s", zone);
 	putchar(']');

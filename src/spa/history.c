@@ -3,6 +3,7 @@
  */
 #include "base/bytes.h"
 #include "spa/spa_impl.h"
+#include "spa/spa_write.h"
 
 #define RECORD_MAX  (16u << 20)
 #define HISTORY_MAX (UINT64_C(1) << 40) /* physical size that is believed */
@@ -92,8 +93,12 @@ static int records_read(const struct history *h, uint64_t at, uint64_t end,
 int spa_history_each(struct spa *spa, int (*fn)(void *arg, const struct nvlist *record), void *arg)
 {
 	struct history h;
-	int err = history_open(spa, &h);
+	int err;
 
+	/* What was said before the question belongs to the answer. */
+	if (spa_writer(spa) && spa_history_is_pending(spa) && !spa_is_suspended(spa))
+		txg_wait_synced(spa_writer(spa)->txgs, 0);
+	err = history_open(spa, &h);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	err = records_read(&h, 0, h.create_end, fn, arg);

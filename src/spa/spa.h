@@ -105,7 +105,7 @@ int spa_status(struct spa *spa, bool verbose_errors, struct nvlist **out);
 /* Pool properties and feature@..., unsupported@...: { name: { value, source, number } } in table order (7). */
 int spa_props_get(struct spa *spa, struct nvlist **out);
 int spa_vdev_props_get(struct spa *spa, struct vdev *vd, struct nvlist **out);
-/* Records oldest first: nvlists as stored (11.1). */
+/* Records oldest first: nvlists as stored (11.1). May wait for a group: what was said before the call is among them. */
 int spa_history_each(struct spa *spa, int (*fn)(void *arg, const struct nvlist *record), void *arg);
 /* Persistent error log (6.8 of chapter 03) and this session's errors. Paths are found by the floor above. */
 int spa_errors_each(struct spa *spa, int (*fn)(void *arg, const struct zbookmark *zb), void *arg);

@@ -63,6 +63,24 @@ def test_snapshots_and_clones_as_exports(t):
     verify(t)
 
 
+def test_who_has_hung_up_is_in_nobodys_way(t):
+    create(t)
+    for turn in range(6):
+        volume(t, size='16M')
+        with Writer(t, 'tank/v') as w:
+            w.write(0, b'a' * MIB)
+        t.zfs('snapshot', 'tank/v@s')
+        with Writer(t, 'tank/v') as w:
+            w.write(0, b'b' * MIB)
+        t.zfs('rollback', 'tank/v@s')
+        with Writer(t, 'tank/v') as w:
+            eq(w.get(0, MIB), b'a' * MIB)
+        t.zfs('destroy', '-r', 'tank/v')
+    volume(t, size='16M')
+    with Writer(t, 'tank/v'):
+        contains(t.zfs('destroy', 'tank/v', code=1).err, 'dataset is busy')
+
+
 def test_standard_clients(t):
     need('qemu-img', 'fio')
     create(t, n=4)

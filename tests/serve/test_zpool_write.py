@@ -177,9 +177,10 @@ def test_history_and_events(t):
     history = t.zpool('history', 'tank').out
     for part in ('zpool create', 'zfs create tank/a', 'zfs snapshot tank/a@s', 'zpool import'):
         eq(history.count(part), 1, part, history)
-    internal = t.zpool('history', '-i', 'tank').out
-    contains(internal, 'snapshot tank/a@s (')
+    internal = t.zpool('history', '-il', 'tank').out
     check('unrecognized' not in internal, internal)
+    check(any('[txg:' in line and '] snapshot tank/a@s (' in line and line.endswith(']') and ' [on ' in line
+              for line in internal.splitlines()), internal)
     contains(t.zpool('history', '-l', 'tank').out, '[user ')
     contains(t.zpool('events').out, 'pool_import')
     contains(t.zpool('events', '-v').out, 'pool')

@@ -4,11 +4,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "serve/daemon/dataset_changes.h"
 #include "serve/daemon/mounts.h"
 
-#define LISTED_MAX 8 /* names that an error lists */
+#define LISTED_MAX    8 /* names that an error lists */
+#define BUSY_TURNS    50
+#define BUSY_PAUSE_US 20000
 
 /* What is to go, in an order in which it can. */
 struct plan {
@@ -132,6 +135,34 @@ static int destroy_batch(struct pool *p, struct strings *batch, bool defer, stru
 	return err;
 }
 
+/* A client that has just hung up may hold its volume for a moment still, as may a block that is read ahead: that is no
+ * reason to refuse. Runs `change` again for as long as such things last. */
+static int run_when_idle(int (*change)(struct dsl_pool *p, const char *head, const char *snapshot, struct err *e),
+			 struct dsl_pool *p, const char *head, const char *snapshot, struct err *e)
+{
+	for (unsigned turn = 0;; turn++) {
+		struct err mine = ERR_INIT;
+		int err = change(p, head, snapshot, &mine);
+
+		if (err != -EBUSY || turn == BUSY_TURNS) {
+			if (err)
+				*e = mine;
+			return err;
+		}
+		usleep(BUSY_PAUSE_US);
+	}
+}
+
+static int change_destroy(struct dsl_pool *p, const char *head, const char *snapshot, struct err *e)
+{
+	return dsl_destroy_head(p, head, e);
+}
+
+static int change_rollback(struct dsl_pool *p, const char *head, const char *snapshot, struct err *e)
+{
+	return dsl_rollback(p, head, snapshot, e);
+}
+
 /* Neighbouring snapshots go in one group. */
 static int plan_run(struct tarn_daemon *d, struct plan *plan, bool force, bool defer, struct err *e)
 {
@@ -149,7 +180,7 @@ static int plan_run(struct tarn_daemon *d, struct plan *plan, bool force, bool d
 		if (!err)
 			err = destroy_batch(plan->p, &batch, defer, e);
 		if (!err)
-			err = dsl_destroy_head(plan->p->spa->dsl, name, e);
+			err = run_when_idle(change_destroy, plan->p->spa->dsl, name, NULL, e);
 		if (err)
 			err_prefix(e, err, "cannot destroy '%s'", name);
 	}
@@ -444,7 +475,7 @@ static int rollback_run(struct control_request *rq, const struct nvlist *args, s
 	if (!err)
 		err = mounts_unmount_tree(d, p, n->head, nvlist_bool(args, "force"), &mounted, e);
 	if (!err)
-		err = dsl_rollback(p->spa->dsl, n->head, snapshot, e);
+		err = run_when_idle(change_rollback, p->spa->dsl, n->head, snapshot, e);
 	if (mounted.n && strings_contain(&mounted, n->head) && mounts_mount(d, p, &mr, &me))
 		failures_add(&f, me.text);
 	failures_finish(&f, result);
