@@ -436,7 +436,8 @@ static void data_done(struct dmu_sync *s, int err)
 		itx->drop = true;
 		err = 0;
 		break;
-	case -EALREADY: /* a record before this one brings the block as it is now */
+	case -EALREADY: /* a record before this one brings the whole block as it is now; a file still needs its size */
+		itx->drop = b->zil->os->type == OBJSET_ZVOL;
 		store_host64(itx->record, TX_WRITE2);
 		err = 0;
 		break;

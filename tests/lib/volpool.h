@@ -205,6 +205,13 @@ static inline void vp_open_objset(struct volpool *vp, const struct bp *root, str
 	objset_set_writable(vp->os, &vp_ops, vp);
 }
 
+/* What OpenZFS can replay of a volume. */
+static inline int vp_record_check(void *arg, const struct zil_record *r)
+{
+	assert_true(r->txtype == TX_WRITE || r->txtype == TX_TRUNCATE);
+	return 0;
+}
+
 /* The volume as an import after the crash finds it: its log is claimed, without a key where there is one. */
 static inline struct volpool *vp_recover(struct crash *c, const struct vp_synced *last, const struct testpool *before,
 					 bool encrypted)
@@ -219,6 +226,7 @@ static inline struct volpool *vp_recover(struct crash *c, const struct vp_synced
 	vp->tp->dp.txgs = tx.txgs = txgs_create(first, vp_sync, vp);
 	vp_open_objset(vp, &last->root, NULL);
 	assert_int_equal(zil_check(vp->os), 0);
+	assert_int_equal(zil_each(vp->os, NULL, vp_record_check, NULL), 0);
 	assert_int_equal(zil_claim(vp->os, first, &tx, &max_birth), 0);
 	txgs_start(vp->tp->dp.txgs);
 	while (txg_last_synced(vp->tp->dp.txgs) < MAX(max_birth, first))
