@@ -192,21 +192,24 @@ void mounts_dead_sweep(void)
 }
 
 /* mkdir -p, with the modes people expect of mount points. */
-static int dir_prepare(const char *path, struct err *e)
+static int dir_prepare(struct tarn_daemon *d, const char *path, struct err *e)
 {
 	autofree char *copy = xstrdup(path);
 	struct stat st;
+	int err = 0;
 
-	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
+	for (char *p = strchr(copy + 1, '/'); p && !err; p = strchr(p + 1, '/')) {
 		*p = 0;
 		dead_mounts_clear(copy);
-		if (mkdir(copy, 0755) && errno != EEXIST)
-			return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
+		err = mount_point_make(d, copy, e);
 		*p = '/';
 	}
-	dead_mounts_clear(copy);
-	if (mkdir(copy, 0755) && errno != EEXIST)
-		return err_set(e, -errno, "cannot create mountpoint %s: %s", copy, strerror(errno));
+	if (!err) {
+		dead_mounts_clear(copy);
+		err = mount_point_make(d, copy, e);
+	}
+	if (err)
+		return err_prefix(e, err, "cannot create mountpoint %s", copy);
 	if (stat(copy, &st) || !S_ISDIR(st.st_mode))
 		return err_set(e, -ENOTDIR, "mountpoint %s is not a directory", copy);
 	return 0;
@@ -371,10 +374,10 @@ static int mount_check(struct dsl_dataset *ds, const struct mount_request *rq, s
 	return 0;
 }
 
-static int mount_dir_check(struct dsl_dataset *ds, const char *dir, bool overlay, struct err *e)
+static int mount_dir_check(struct tarn_daemon *d, struct dsl_dataset *ds, const char *dir, bool overlay, struct err *e)
 {
 	uint64_t allowed = 1;
-	int err = dir_prepare(dir, e);
+	int err = dir_prepare(d, dir, e);
 
 	if (err)
 		return err;
@@ -409,7 +412,7 @@ static int mount_dataset(struct tarn_daemon *d, struct pool *p, struct dsl_datas
 	if (!err && !rq->dir)
 		err = where_by_property(ds, rq->automatic, dir, e);
 	if (!err)
-		err = mount_dir_check(ds, rq->dir ? rq->dir : dir, rq->overlay, e);
+		err = mount_dir_check(d, ds, rq->dir ? rq->dir : dir, rq->overlay, e);
 	if (!err)
 		err = options_apply(ds, rq->options, true, e);
 	if (err)

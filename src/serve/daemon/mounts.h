@@ -47,6 +47,8 @@ int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struc
 /* Of a data set and all below it, children first; names of those that were mounted go to `mounted`. */
 int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
 			struct err *e);
+/* A directory; also on one of our own mounts, if its pool is open for writing. It may exist. */
+int mount_point_make(struct tarn_daemon *d, const char *path, struct err *e);
 /* Calls back for every mount with copies, in data set order. */
 int mounts_each(struct tarn_daemon *d, int (*fn)(void *arg, const char *name, const char *dir, const char *options),
 		void *arg);

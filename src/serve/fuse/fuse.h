@@ -25,6 +25,9 @@ struct fuse_mount_args {
 int fuse_mount_create(const struct fuse_mount_args *args, struct fuse_mount **out, struct err *e);
 /* -EBUSY when in use and not `force` (then a lazy unmount); frees the mount. */
 int fuse_mount_destroy(struct fuse_mount *m, bool force, struct err *e);
+/* A name was entered in a directory (by object number) of the file system: what the kernel remembers of them is taken
+ * back. Any thread but those of the mount. */
+void fuse_mount_entry_made(struct fuse_mount *m, uint64_t dir, const char *name);
 /* Lazily takes down what a daemon that no longer runs has left mounted at dir. */
 int fuse_unmount_dead(const char *dir);
 

@@ -21,6 +21,8 @@
 #define THREADS_MAX 8
 /* The kernel reads ahead this far; the default of 128 KiB would cut every request to that. */
 #define READ_AHEAD_KIB 4096
+#define BUSY_TRIES     5
+#define BUSY_WAIT_US   20000
 #define POLL_MS        20000 /* idle threads close idle snapshots */
 
 /* ---- request threads ---- */
@@ -220,6 +222,16 @@ int fuse_mount_create(const struct fuse_mount_args *args, struct fuse_mount **ou
 	return 0;
 }
 
+void fuse_mount_entry_made(struct fuse_mount *m, uint64_t dir, const char *name)
+{
+	uint64_t number = node_number(m, NULL, dir);
+
+	node_refresh(m, number);
+	/* not known to the kernel: nothing to take back */
+	fuse_lowlevel_notify_inval_entry(m->session, number, name, strlen(name));
+	fuse_lowlevel_notify_inval_inode(m->session, number, 0, 0);
+}
+
 /* ---- end ---- */
 
 static int fusermount_run(const char *dir, bool lazy)
@@ -240,11 +252,23 @@ static int fusermount_run(const char *dir, bool lazy)
 }
 
 /* 0 also when it is no longer mounted. */
-static int kernel_unmount(const char *dir, bool lazy)
+static int kernel_unmount_once(const char *dir, bool lazy)
 {
 	if (umount2(dir, (lazy ? MNT_DETACH : 0) | UMOUNT_NOFOLLOW) == 0 || errno == EINVAL || errno == ENOENT)
 		return 0;
 	return errno == EPERM ? fusermount_run(dir, lazy) : -errno;
+}
+
+/* Who asks of every mount how full it is has it in use for a moment: that is not what "busy" is about. */
+static int kernel_unmount(const char *dir, bool lazy)
+{
+	int err = kernel_unmount_once(dir, lazy);
+
+	for (unsigned i = 0; i < BUSY_TRIES && err == -EBUSY; i++) {
+		usleep(BUSY_WAIT_US);
+		err = kernel_unmount_once(dir, lazy);
+	}
+	return err;
 }
 
 int fuse_unmount_dead(const char *dir)

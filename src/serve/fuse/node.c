@@ -451,6 +451,19 @@ void node_forget(struct fuse_mount *m, uint64_t number, uint64_t lookups)
 		snap_free(unneeded);
 }
 
+void node_refresh(struct fuse_mount *m, uint64_t number)
+{
+	struct held out = {NULL, NULL};
+	struct node *n;
+
+	pthread_mutex_lock(&m->lock);
+	n = *node_find_locked(m, number);
+	if (n)
+		out = node_uncache_locked(m, n);
+	pthread_mutex_unlock(&m->lock);
+	node_drop(m, &out);
+}
+
 /* ---- open handles ---- */
 
 struct handle *handle_create(struct fuse_mount *m, struct held *held)

@@ -29,7 +29,7 @@
 #define SNAP_IDLE_S     300
 #define NODE_SNAP_SHIFT 48
 #define FUSE_READ_MAX   (1u << 20)
-/* How long the kernel may keep names and attributes: nothing changes in a read-only pool. */
+/* How long the kernel may keep names and attributes: nothing changes but what fuse_mount_entry_made tells it. */
 #define FOREVER_S  86400.0
 #define SNAP_SLOTS 0x7ffe
 /* Below .zfs, in no object number's way. */
@@ -106,6 +106,8 @@ void node_drop(struct fuse_mount *m, struct held *h);
 /* The kernel gets one more reference of the node. */
 void node_add_lookup(struct fuse_mount *m, const struct held *h);
 void node_forget(struct fuse_mount *m, uint64_t number, uint64_t lookups);
+/* The node is read anew by the next request for it. */
+void node_refresh(struct fuse_mount *m, uint64_t number);
 void node_table_init(struct fuse_mount *m);
 /* Everything, when no thread of the mount is left. */
 void node_table_free(struct fuse_mount *m);
