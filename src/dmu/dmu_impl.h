@@ -11,6 +11,7 @@ struct waiter;
 #define DNODE_SHIFT      9
 #define DNODE_SIZE       (1u << DNODE_SHIFT)
 #define DNODE_LEVELS_MAX 12u
+#define DNODE_BLOCK      16384u /* of the meta-dnode */
 #define DMU_OBJECT_END   (UINT64_C(1) << 48)
 
 /* --- dnodes --- */

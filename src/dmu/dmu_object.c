@@ -121,7 +121,7 @@ static uint32_t tree_free_slots(struct objset *os, uint64_t block)
 
 	if (dmu_fetch_wait(&f, &buf))
 		return 0;
-	free = buf ? block_free_slots(buf) : UINT32_MAX;
+	free = !buf ? UINT32_MAX : buf->size == DNODE_BLOCK ? block_free_slots(buf) : 0;
 	buf_release(buf);
 	return free;
 }

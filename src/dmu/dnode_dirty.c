@@ -87,7 +87,8 @@ static struct dnode_dirty *dirty_create(struct dnode *dn)
 	dd->dn = dn;
 	dd->nshards = n;
 	dd->nblkptr = dn->nblkptr;
-	dd->indblkshift = dn->indblkshift;
+	/* Only a dnode with indirect blocks was checked for it. */
+	dd->indblkshift = dn->indblkshift >= 10 && dn->indblkshift <= 17 ? dn->indblkshift : 17;
 	pthread_mutex_init(&dd->free_lock, NULL);
 	for (unsigned i = 0; i < n; i++)
 		dbuf_shard_init(&dd->shard[i]);

@@ -12,7 +12,6 @@
 #define OBJSET_GROUPUSED 1536u
 #define OBJSET_PROJUSED  2048u
 #define OBJSET_TYPES     6u
-#define META_BLOCK       16384u
 #define META_INDBLKSHIFT 17u
 #define META_LEVELS      6u
 
@@ -31,7 +30,7 @@ static int meta_decode(struct objset *os, const struct buf *buf)
 
 	if (err)
 		return err;
-	if (os->meta->type != DMU_OT_DNODE || !IS_POW2(os->meta->datablksz))
+	if (os->meta->type != DMU_OT_DNODE || os->meta->datablksz != DNODE_BLOCK)
 		return -EINVAL;
 	return 0;
 }
@@ -144,7 +143,7 @@ static struct dnode *meta_create(struct objset *os)
 	struct dnode *dn = dnode_create_free(os, 0, 1, 3, META_INDBLKSHIFT);
 
 	dn->type = DMU_OT_DNODE;
-	dn->datablksz = META_BLOCK;
+	dn->datablksz = DNODE_BLOCK;
 	dn->nlevels = os->type == OBJSET_META ? 1 : META_LEVELS;
 	return dn;
 }

@@ -98,8 +98,8 @@ bool sync_tells_loss(struct sync *s);
 /* --- accounting (sync_free.c) --- */
 /* A pointer takes the place of another; adjusts used. */
 void sync_replace(struct sync_dnode *sd, const struct bp *old, const struct bp *new);
-/* A block and all beneath it go. Waits for devices. */
-void sync_kill_tree(struct sync_dnode *sd, const struct bp *bp, uint64_t blkid);
+/* A block of this level and all beneath it go. Waits for devices. */
+void sync_kill_tree(struct sync_dnode *sd, const struct bp *bp, unsigned level, uint64_t blkid);
 /* What a pointer becomes that led to something. */
 struct bp sync_hole(const struct sync_dnode *sd, const struct bp *old, unsigned level);
 

@@ -5,7 +5,6 @@
 #define FLAG_USED    0x02u
 #define FLAG_SPILL   0x04u
 #define FLAG_OBJUSED 0x08u
-#define META_BLOCK   16384u
 
 /* --- dirty blocks --- */
 
@@ -64,7 +63,8 @@ static void ids_sort(struct ids *s)
 {
 	size_t n = 0;
 
-	qsort(s->id, s->n, sizeof(*s->id), id_cmp);
+	if (s->n)
+		qsort(s->id, s->n, sizeof(*s->id), id_cmp);
 	for (size_t i = 0; i < s->n; i++)
 		if (n == 0 || s->id[n - 1] != s->id[i])
 			s->id[n++] = s->id[i];
@@ -192,8 +192,8 @@ static void tree_load(struct sync_dnode *sd, bool reborn)
 	if (!reborn)
 		return;
 	for (unsigned i = 0; i < sd->tree.nblkptr; i++)
-		sync_kill_tree(sd, &sd->tree.blkptr[i], i);
-	sync_kill_tree(sd, &sd->old_spill, DMU_BLKID_SPILL);
+		sync_kill_tree(sd, &sd->tree.blkptr[i], sd->tree.nlevels - 1u, i);
+	sync_kill_tree(sd, &sd->old_spill, 0, DMU_BLKID_SPILL);
 	memset(&sd->old_spill, 0, sizeof(sd->old_spill));
 	sd->used = 0;
 }
@@ -287,7 +287,7 @@ static int slots_store(struct sync_dnode *sd)
 	struct objset *os = sd->s->os;
 	struct dnode *dn = sd->dn, *meta = os->meta;
 	unsigned slots = MAX(sd->old_slots, sd->state->shape.slots);
-	uint64_t offset = dn->object << DNODE_SHIFT, blkid = offset / META_BLOCK, txg = sd->s->tx->txg;
+	uint64_t offset = dn->object << DNODE_SHIFT, blkid = offset / DNODE_BLOCK, txg = sd->s->tx->txg;
 	autofree uint8_t *phys = xcalloc(slots, DNODE_SIZE);
 	unsigned n = MAX(sd->state->shape.type ? sd->state->shape.slots : 0, sd->old_slots);
 	int err;
@@ -297,8 +297,8 @@ static int slots_store(struct sync_dnode *sd)
 		return 0;
 	err = dnode_dirty_mark(meta, txg, blkid);
 	return err ? err
-		   : dbuf_write(meta->dirty, blkid, META_BLOCK, (uint32_t)(offset % META_BLOCK), phys, n << DNODE_SHIFT,
-				txg);
+		   : dbuf_write(meta->dirty, blkid, DNODE_BLOCK, (uint32_t)(offset % DNODE_BLOCK), phys,
+				n << DNODE_SHIFT, txg);
 }
 
 /* --- the end --- */

@@ -9,6 +9,13 @@ static bool bp_counts(const struct bp *bp)
 	return !bp_is_hole(bp);
 }
 
+static void tell_damage(struct sync_dnode *sd, const char *what)
+{
+	if (sync_tells_loss(sd->s))
+		log_error("object %llu of object set %llu: %s is not freed", (unsigned long long)sd->dn->object,
+			  (unsigned long long)sd->s->os->id, what);
+}
+
 static void kill_block(struct sync_dnode *sd, const struct bp *bp)
 {
 	struct objset *os = sd->s->os;
@@ -16,9 +23,7 @@ static void kill_block(struct sync_dnode *sd, const struct bp *bp)
 	if (!bp_counts(bp))
 		return;
 	if (bp_check(bp)) {
-		if (sync_tells_loss(sd->s))
-			log_error("object %llu of object set %llu: a damaged block pointer is not freed",
-				  (unsigned long long)sd->dn->object, (unsigned long long)os->id);
+		tell_damage(sd, "what a damaged block pointer led to");
 		return;
 	}
 	arc_drop(os->dp->arc, os->dp->zp, bp);
@@ -89,35 +94,30 @@ static void kill_children(struct sync_dnode *sd, const struct buf *buf, const st
 		if (level > 0 && i % AHEAD == 0)
 			children_ahead(sd, buf, parent, blkid, i);
 		bp_decode(&bp, buf->data + (size_t)i * BP_SIZE, bp_is_swapped(parent));
-		if (bp_is_hole(&bp))
-			continue;
-		if (level == 0)
-			kill_block(sd, &bp);
-		else if (bp_level(&bp) == level)
-			sync_kill_tree(sd, &bp, blkid * n + i);
+		sync_kill_tree(sd, &bp, level, blkid * n + i);
 	}
 }
 
-void sync_kill_tree(struct sync_dnode *sd, const struct bp *bp, uint64_t blkid)
+void sync_kill_tree(struct sync_dnode *sd, const struct bp *bp, unsigned level, uint64_t blkid)
 {
 	struct objset *os = sd->s->os;
-	struct zbookmark zb = block_bookmark(sd, bp_level(bp), blkid);
+	struct zbookmark zb = block_bookmark(sd, level, blkid);
 	struct buf *buf = NULL;
 	int err;
 
 	if (bp_is_hole(bp))
 		return;
-	if (bp_level(bp) > 0) {
+	if (bp_level(bp) != level) {
+		tell_damage(sd, "what a block pointer of a wrong level led to");
+		return;
+	}
+	if (level > 0) {
 		do
-			err = bp_level(bp) < DNODE_LEVELS_MAX ? arc_read_wait(os->dp->arc, os->dp->zp, bp, &zb, os->key,
-									      dmu_arc_flags(sd->dn, bp), &buf)
-							      : -EINVAL;
+			err = arc_read_wait(os->dp->arc, os->dp->zp, bp, &zb, os->key, dmu_arc_flags(sd->dn, bp), &buf);
 		while (err && sync_retry_read(sd->s, &zb, err));
 		if (err)
-			log_error(
-			    "object %llu of object set %llu: what an unreadable indirect block leads to is not freed",
-			    (unsigned long long)sd->dn->object, (unsigned long long)os->id);
-		if (!err)
+			tell_damage(sd, "what an unreadable indirect block leads to");
+		else
 			kill_children(sd, buf, bp, blkid);
 		buf_release(buf);
 	}

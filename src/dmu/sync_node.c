@@ -128,7 +128,7 @@ static bool apply_freed(struct sync_node *n, struct bp *e, uint32_t count)
 			continue;
 		struct bp hole = sync_hole(sd, &e[i], n->level - 1);
 
-		sync_kill_tree(sd, &e[i], blkid);
+		sync_kill_tree(sd, &e[i], n->level - 1, blkid);
 		e[i] = hole;
 		changed = true;
 	}

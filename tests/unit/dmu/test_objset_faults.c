@@ -377,6 +377,53 @@ static void test_other_byte_order(void **state)
 	sp_pool_destroy(tp);
 }
 
+/* --- dnodes that lie --- */
+
+/* Whatever a dnode says, as long as it decodes it can be changed and synced, or is refused. */
+static void test_lying_dnodes(void **state)
+{
+	uint32_t seed = 99;
+
+	for (unsigned i = 0; i < 400; i++) {
+		struct testpool *tp = sp_pool_create(9);
+		uint8_t slot[2][512], data[3000];
+		struct tx tx = sp_open_tx(tp, FIRST);
+		struct tx stx = {.txgs = tp->dp.txgs, .txg = FIRST, .syncing = true, .pass = 1};
+		struct bp l0[40], root;
+		struct objset *os;
+		struct dnode *dn;
+		uint64_t object;
+
+		tp_pattern(data, sizeof(data), i);
+		for (unsigned b = 0; b < ARRAY_LEN(l0); b++)
+			l0[b] = tp_write(tp, data, BS, TP_FILE, 0);
+		tp_dnode(tp, slot[0], TP_FILE, l0, ARRAY_LEN(l0), BS, 12, 1);
+		tp_dnode(tp, slot[1], TP_FILE, l0, 1, BS, 12, 3);
+		for (unsigned hits = 1 + i % 4; hits > 0; hits--) {
+			seed = seed * 1664525 + 1013904223;
+			slot[i % 2][(seed >> 8) % (i % 3 ? 32 : 200)] = (uint8_t)(seed >> 24);
+		}
+		root = tp_objset(tp, slot, 2, 2048);
+		assert_int_equal(objset_open(&tp->dp, 5, &root, NULL, &os, NULL), 0);
+		objset_set_writable(os, &(struct objset_ops){.dirtied = NULL}, NULL);
+		if (dnode_hold(os, 1 + i % 2, &dn, NULL) == 0) {
+			dmu_write(dn, 700, data, 3000, &tx);
+			dmu_write(dn, UINT64_C(1) << (seed >> 26), data, 10, &tx);
+			dmu_free_range(dn, 20 * BS, 15 * BS + 5, &tx);
+			dmu_object_set_blocksize(dn, 4096, 14, &tx);
+			dmu_bonus_set_size(dn, 100, &tx);
+			if (seed & 1)
+				dmu_object_free(os, dn->object, &tx);
+			dnode_release(dn);
+		}
+		assert_int_equal(dmu_object_alloc(os, &(struct dmu_object){.type = TP_FILE}, &tx, &object), 0);
+		objset_sync(os, &stx);
+		objset_abandon(os);
+		objset_release(os);
+		sp_pool_destroy(tp);
+	}
+}
+
 /* --- ahead of the sync --- */
 
 struct ahead {
@@ -451,6 +498,7 @@ int main(void)
 	    cmocka_unit_test(test_every_write_fails),
 	    cmocka_unit_test(test_encrypted),
 	    cmocka_unit_test(test_other_byte_order),
+	    cmocka_unit_test(test_lying_dnodes),
 	    cmocka_unit_test(test_ahead),
 	};
 
