@@ -59,6 +59,8 @@ bool spa_write_failed(struct zio_pool *zp, const struct zbookmark *zb, int err)
 
 	if (w->no_suspend || w->lost)
 		return false;
+	if (!zio_is_suspended(zp)) /* a resumption came between: it is being tried again already */
+		return true;
 	/* Space is asked of devices that can be written: there is none, too, when they cannot. */
 	snprintf(why, sizeof(why), "a block cannot be written: %s",
 		 err == -ENOSPC && has_failed_top(spa) ? "no device takes it" : err_words(err));
