@@ -199,11 +199,13 @@ static void mmp_stop(struct spa_mmp *m)
 	free(m);
 }
 
-/* Called by whoever opens, changes and closes the pool: one at a time. */
 void spa_mmp_update(struct spa *spa, bool run)
 {
 	struct spa_writer *w = spa_writer(spa);
-	struct spa_mmp *m = w->mmp;
+	struct spa_mmp *m;
+	SCOPED_LOCK(&w->mmp_lock);
+
+	m = w->mmp;
 
 	run = run && atomic_load(&w->multihost);
 	if (run == (m != NULL))

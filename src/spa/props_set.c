@@ -459,6 +459,8 @@ int spa_props_set(struct spa *spa, const struct nvlist *values, struct err *e)
 		err = spa_version_raise(spa, p.version ? p.version : SPA_VERSION, e);
 	if (!err && (nvlist_len(p.stored) || nvlist_len(p.config) || nvlist_len(p.enable)))
 		err = spa_task_run(&task, e);
+	if (!err)
+		spa_mmp_update(spa, true);
 	if (!err && p.cachefile)
 		spa_cachefile_set(spa, p.cachefile);
 	spa_pool_props_free(&p);

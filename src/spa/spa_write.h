@@ -71,7 +71,9 @@ struct spa_writer {
 	bool autotrim_running; /* of who opens and closes the pool */
 	atomic_bool autotrim, autotrim_stop;
 	pthread_mutex_t reopen_lock; /* one opens or closes devices at a time; nothing is taken under it */
-	struct spa_mmp *mmp;         /* mmp.c; NULL: multihost is off */
+	pthread_mutex_t
+	    mmp_lock;        /* one starts or ends the multihost thread at a time; groups are waited for under it */
+	struct spa_mmp *mmp; /* mmp.c; NULL: multihost is off */
 
 	struct taskq *commit_tq; /* one task per leaf in the steps of a commit */
 	struct strmap **retired; /* former maps of active features: readers may still look at them */

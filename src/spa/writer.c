@@ -116,6 +116,7 @@ void spa_writer_create(struct spa *spa, const char *stored_name, uint64_t open_t
 	pthread_mutex_init(&w->suspend_lock, NULL);
 	pthread_mutex_init(&w->reopen_lock, NULL);
 	pthread_mutex_init(&w->works_lock, NULL);
+	pthread_mutex_init(&w->mmp_lock, NULL);
 	pthread_cond_init(&w->works_cond, NULL);
 	list_init(&w->works);
 	pthread_cond_init(&w->suspend_cond, NULL);
@@ -182,6 +183,7 @@ void spa_writer_destroy(struct spa *spa)
 	spa_works_free(spa);
 	pthread_mutex_destroy(&w->reopen_lock);
 	pthread_mutex_destroy(&w->works_lock);
+	pthread_mutex_destroy(&w->mmp_lock);
 	pthread_cond_destroy(&w->works_cond);
 	pthread_cond_destroy(&w->suspend_cond);
 	free(w);

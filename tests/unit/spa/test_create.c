@@ -204,11 +204,112 @@ static void history(void **state)
 	livepool_remove(&lp);
 }
 
+/* Under another name, for good or for once; in a cache file and out of it. */
+static void names_and_cachefile(void **state)
+{
+	struct livepool lp;
+	autofree char *cache = NULL;
+	autonv struct nvlist *values = nvlist_create(), *config = NULL;
+	struct spa_search s = {0};
+	struct nvlist **pool;
+	size_t n;
+
+	livepool_files(&lp, 1, DISK_SIZE);
+	cache = xasprintf("%s/cache", lp.dir);
+	livepool_create(&lp, NULL);
+	livepool_export(&lp);
+	assert_int_equal(
+	    livepool_import_as(
+		&lp, (struct spa_import){.writable = true, .new_name = "for-once", .temporary_name = true}, false),
+	    0);
+	assert_string_equal(lp.spa->name, "for-once");
+	livepool_export(&lp);
+	livepool_import(&lp, true);
+	assert_string_equal(lp.spa->name, LIVEPOOL_NAME);
+	livepool_export(&lp);
+	assert_int_equal(livepool_import_as(&lp, (struct spa_import){.writable = true, .new_name = "renamed"}, false),
+			 0);
+	nvlist_add_string(values, "cachefile", cache);
+	assert_int_equal(spa_props_set(lp.spa, values, &lp.e), 0);
+	s.cachefile = cache;
+	assert_int_equal(spa_search(&s, &pool, &n, &lp.e), 0);
+	assert_int_equal(n, 1);
+	assert_string_equal(nvlist_string_or(pool[0], "name", ""), "renamed");
+	nvlist_destroy(pool[0]);
+	free(pool);
+	livepool_export(&lp);
+	assert_int_equal(access(cache, F_OK), -1);
+	config = livepool_find(&lp, false);
+	assert_string_equal(nvlist_string_or(config, "name", ""), "renamed");
+	livepool_remove(&lp);
+}
+
+/* The newest state cannot be read any more: -F goes back to the one before, for writing. */
+static void rewinds(void **state)
+{
+	struct livepool lp;
+	autonv struct nvlist *values = nvlist_create();
+	uint8_t zeros[512] = {0};
+	struct dva dva;
+	struct bp bp;
+	int fd, err;
+
+	livepool_files(&lp, 1, DISK_SIZE);
+	livepool_create(&lp, NULL);
+	nvlist_add_string(values, "comment", "first");
+	assert_int_equal(spa_props_set(lp.spa, values, &lp.e), 0);
+	nvlist_add_string(values, "comment", "second");
+	assert_int_equal(spa_props_set(lp.spa, values, &lp.e), 0);
+	livepool_export(&lp);
+	livepool_import(&lp, false);
+	bp_decode(&bp, lp.spa->uberblock.rootbp, false);
+	livepool_export(&lp);
+	fd = open(lp.disk[0], O_RDWR | O_CLOEXEC);
+	for (unsigned i = 0; i < bp_ndvas(&bp); i++) {
+		dva = bp_dva(&bp, i);
+		assert_int_equal(pwrite(fd, zeros, sizeof(zeros), (off_t)(dva.offset + VDEV_LABEL_START_SIZE)), 512);
+	}
+	close(fd);
+	err = livepool_import_as(&lp, (struct spa_import){.writable = true, .rewind = true}, false);
+	if (err)
+		fail_msg("%s", lp.e.text);
+	assert_true(nvlist_exists(lp.spa->load_info, "rewound_to_txg"));
+	nvlist_add_string(values, "comment", "third");
+	assert_int_equal(spa_props_set(lp.spa, values, &lp.e), 0);
+	livepool_export(&lp);
+	livepool_import(&lp, true);
+	assert_false(nvlist_exists(lp.spa->load_info, "rewound_to_txg"));
+	assert_prop(lp.spa, "comment", "third");
+	livepool_remove(&lp);
+}
+
+static void events(void **state)
+{
+	struct livepool lp;
+	struct nvlist *event;
+	uint64_t id = 0;
+	bool created = false;
+
+	spa_event_clear();
+	livepool_files(&lp, 1, DISK_SIZE);
+	livepool_create(&lp, NULL);
+	while (spa_event_next(id, 0, &id, &event) == 0) {
+		created |= strcmp(nvlist_string_or(event, "class", ""), "sysevent.fs.zfs.pool_create") == 0 &&
+			   strcmp(nvlist_string_or(event, "pool", ""), LIVEPOOL_NAME) == 0;
+		nvlist_destroy(event);
+	}
+	assert_true(created);
+	assert_true(spa_event_clear() > 0);
+	assert_int_equal(spa_event_next(id, 0, &id, &event), -ENOENT);
+	livepool_remove(&lp);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(create_and_import), cmocka_unit_test(stripe_with_log), cmocka_unit_test(properties),
-	    cmocka_unit_test(no_features),       cmocka_unit_test(in_use),          cmocka_unit_test(history),
+	    cmocka_unit_test(create_and_import),   cmocka_unit_test(stripe_with_log), cmocka_unit_test(properties),
+	    cmocka_unit_test(no_features),         cmocka_unit_test(in_use),          cmocka_unit_test(history),
+	    cmocka_unit_test(names_and_cachefile), cmocka_unit_test(rewinds),         cmocka_unit_test(events),
 	};
 
 	return cmocka_run_group_tests_name("create", tests, NULL, NULL);
