@@ -200,6 +200,15 @@ static void group_done(struct spa *spa, uint64_t txg)
 		txg_kick(w->txgs);
 }
 
+/* A group that had something to look at, and changed nothing: the uberblock there is says it all. */
+static bool leaves_trace(const struct spa *spa)
+{
+	const struct spa_writer *w = spa_writer(spa);
+
+	return w->labels_due || atomic_load(&w->multihost) ||
+	       memcmp(spa->uberblock.rootbp, &spa->mos->rootbp, sizeof(spa->uberblock.rootbp)) != 0;
+}
+
 void spa_sync(void *arg, uint64_t txg)
 {
 	struct spa *spa = arg;
@@ -220,7 +229,7 @@ void spa_sync(void *arg, uint64_t txg)
 		BUG_ON(tx.pass > PASSES_MAX);
 		pass_once(spa, &tx);
 	} while (!has_failed(spa) && pass_is_needed(spa, txg));
-	if (has_failed(spa) || spa_commit(spa, txg)) {
+	if (has_failed(spa) || (leaves_trace(spa) && spa_commit(spa, txg))) {
 		spa_lost_wait(spa);
 		return;
 	}
