@@ -71,9 +71,17 @@ struct alloc_space {
 };
 void alloc_space(struct alloc *a, enum zio_class class, struct alloc_space *out);
 void alloc_top_space(struct alloc *a, const struct vdev *top, struct alloc_space *out);
-uint64_t alloc_dspace(struct alloc *a, uint64_t *used); /* deflated: all of the normal and special classes; in use */
+/* Deflated bytes (01, 11.4, 11.5), cheaply: nothing is walked but the list of devices. */
+struct alloc_sums {
+	uint64_t normal;   /* the whole normal class but for devices that take nothing: R */
+	uint64_t special;  /* allocated in the special and dedup classes */
+	uint64_t used;     /* allocated in the normal, special and dedup classes */
+	uint64_t embedded; /* the metaslabs set apart for log blocks */
+	uint64_t kept;     /* by the checkpoint; not deflated */
+};
+void alloc_sums(struct alloc *a, struct alloc_sums *out);
 
-/* Bytes of the normal class that were freed and rest: cheap, unlike alloc_space. */
+/* Bytes of the normal class that were freed and rest: as cheap. */
 uint64_t alloc_deferred(struct alloc *a);
 /* Bytes that a class can hand out now, and its size. */
 uint64_t alloc_class_left(struct alloc *a, enum zio_class class, uint64_t *size);

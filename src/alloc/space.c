@@ -105,30 +105,34 @@ void alloc_space(struct alloc *a, enum zio_class class, struct alloc_space *out)
 		out->fragmentation = weighted / known;
 }
 
-/* Cheap: asked for with every transaction. */
-uint64_t alloc_dspace(struct alloc *a, uint64_t *used)
+static void sums_add(struct alloc_sums *out, unsigned class, const struct alloc_group *g)
 {
-	static const uint8_t classes[] = {ZIO_CLASS_NORMAL, ZIO_CLASS_SPECIAL, ZIO_CLASS_DEDUP};
-	uint64_t total = 0, taken = 0;
+	const struct vdev *vd = g->top->vdev;
+	uint64_t in_use = deflate(vd, not_negative(atomic_load(&g->allocated))), size = atomic_load(&g->size);
 
+	if (class == ALLOC_EMBEDDED) {
+		out->embedded += deflate(vd, size);
+		return;
+	}
+	out->used += in_use;
+	if (class != ZIO_CLASS_NORMAL)
+		out->special += in_use;
+	else if (!vd->noalloc)
+		out->normal += deflate(vd, size);
+	out->kept += not_negative(atomic_load(&g->top->kept));
+}
+
+void alloc_sums(struct alloc *a, struct alloc_sums *out)
+{
+	static const uint8_t classes[] = {ZIO_CLASS_NORMAL, ZIO_CLASS_SPECIAL, ZIO_CLASS_DEDUP, ALLOC_EMBEDDED};
+
+	*out = (struct alloc_sums){0};
 	for (unsigned c = 0; c < ARRAY_LEN(classes); c++) {
 		const struct group_table *t = atomic_load_explicit(&a->class[classes[c]].table, memory_order_acquire);
 
-		for (unsigned i = 0; t && i < t->n; i++) {
-			const struct alloc_group *g = t->group[i];
-			const struct vdev *vd = g->top->vdev;
-			uint64_t in_use = deflate(vd, not_negative(atomic_load(&g->allocated)));
-
-			taken += in_use;
-			if (classes[c] != ZIO_CLASS_NORMAL)
-				total += in_use;
-			else if (!vd->noalloc)
-				total += deflate(vd, atomic_load(&g->size));
-		}
+		for (unsigned i = 0; t && i < t->n; i++)
+			sums_add(out, classes[c], t->group[i]);
 	}
-	if (used)
-		*used = taken;
-	return total;
 }
 
 uint64_t alloc_deferred(struct alloc *a)

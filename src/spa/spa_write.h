@@ -49,6 +49,8 @@ struct spa_writer {
 
 	/* usable space, as of the last group: 01, 11.5 */
 	atomic_uint_fast64_t space_whole, space_slop;
+	uint64_t space_saved; /* by dedup and cloning: their tables do not change */
+	bool space_saved_known;
 
 	/* suspension; lock suspend_lock, a leaf */
 	pthread_mutex_t suspend_lock;

@@ -348,28 +348,34 @@ struct spa_top_space *spa_space_live(struct spa *spa)
 	return out;
 }
 
+/* Space that dedup and cloning save counts as space of the pool (11.5). Reading the tables takes a while. */
+static uint64_t saved_once(struct spa *spa)
+{
+	struct spa_writer *w = spa_priv(spa)->writer;
+	uint64_t used, saved;
+
+	if (spa->dsl && !w->space_saved_known) {
+		spa_clone_stats(spa, &used, &saved);
+		w->space_saved = spa_dedup_saved(spa, NULL, NULL) + saved;
+		w->space_saved_known = true;
+	}
+	return w->space_saved;
+}
+
+/* After each group: what data sets may use. */
 void spa_space_update(struct spa *spa)
 {
 	struct spa_writer *w = spa_priv(spa)->writer;
-	autofree struct spa_top_space *space = spa_space_live(spa);
-	uint64_t normal = 0, embedded = 0, whole = 0, taken = w->has_deferred ? deferred_frees(spa) : 0;
+	uint64_t taken = w->has_deferred ? deferred_frees(spa) : 0, whole, kept_back;
+	struct alloc_sums sum;
 
-	for (unsigned i = 0; i < spa->root->nchildren; i++) {
-		const struct spa_top_space *s = &space[i];
-
-		taken += s->checkpoint;
-		if (s->class == SPA_CLASS_SPECIAL || s->class == SPA_CLASS_DEDUP)
-			whole += s->used;
-		if (s->class != SPA_CLASS_NORMAL)
-			continue;
-		embedded += s->embedded_usable;
-		normal += spa->root->child[i]->noalloc ? 0 : s->usable;
-	}
-	whole += normal;
+	alloc_sums(w->alloc, &sum);
+	whole = sum.normal + sum.special + saved_once(spa);
+	taken += sum.kept;
+	kept_back = slop(sum.normal, sum.embedded);
 	atomic_store(&w->space_whole, whole > taken ? whole - taken : 0);
-	atomic_store(&w->space_slop, slop(normal, embedded));
+	atomic_store(&w->space_slop, kept_back);
 	if (spa->dsl)
-		__atomic_store_n(&spa->dsl->usable_bytes,
-				 whole > taken + slop(normal, embedded) ? whole - taken - slop(normal, embedded) : 0,
+		__atomic_store_n(&spa->dsl->usable_bytes, whole > taken + kept_back ? whole - taken - kept_back : 0,
 				 __ATOMIC_RELAXED);
 }

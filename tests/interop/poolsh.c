@@ -17,6 +17,10 @@
  *	many=NAME:N			N file systems below NAME
  *	write=VOLUME:OFFSET:LENGTH:SEED	pseudo-random bytes; check=...: the same bytes are there
  *	zero=VOLUME:OFFSET:LENGTH	becomes a hole
+ *	fill=VOLUME:LENGTH:SEED		writes from the front until there is no space left, which must happen
+ *	scatter=VOLUME:LENGTH:BYTES:COUNT:SEED	so many pieces of BYTES at random places
+ *	punch=VOLUME:LENGTH:BYTES:STRIDE	holes of BYTES, STRIDE apart
+ *	tunable=NAME:VALUE
  *	add=FILE log=FILE remove=FILE	devices
  *	crash				the process ends here and now
  *	?COMMAND			its failure does not matter
@@ -29,6 +33,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/tunable.h"
 #include "dsl/dsl_write.h"
 #include "spa/spa.h"
 #include "zpl/zpl.h"
@@ -410,7 +415,7 @@ static void volume_close(struct open_volume *v)
 
 static int one_write(struct open_volume *v, uint64_t offset, const uint8_t *data, size_t n)
 {
-	struct tx tx = {.os = v->os, .bytes = n};
+	struct tx tx = {.os = v->os, .bytes = data ? n : 0, .flags = data ? 0 : TX_NETFREE};
 	int err = tx_begin_wait(v->os->dp->txgs, &tx);
 
 	if (err)
@@ -557,6 +562,69 @@ static int do_zero(struct shell *s, char *arg)
 	return access_range(s, arg, ZERO);
 }
 
+static int do_fill(struct shell *s, char *arg)
+{
+	const char *name = strsep(&arg, ":");
+	uint64_t length = number(&arg), seed = number(&arg), offset = 0;
+	uint8_t data[65536];
+	struct open_volume v;
+	int err = volume_open(s, name, &v);
+
+	if (err)
+		return err;
+	for (; offset < length && !err; offset += sizeof(data)) {
+		pattern(data, sizeof(data), offset, seed);
+		err = one_write(&v, offset, data, sizeof(data));
+	}
+	volume_close(&v);
+	if (err == -ENOSPC)
+		return 0;
+	return err_set(&s->e, err ? err : -EEXIST, "%s: %s", name, err ? err_words(err) : "it all fits");
+}
+
+static int do_scatter(struct shell *s, char *arg)
+{
+	const char *name = strsep(&arg, ":");
+	uint64_t length = number(&arg), bytes = number(&arg), count = number(&arg), seed = number(&arg), x = seed;
+	autofree uint8_t *data = xmalloc(bytes + 8);
+	struct open_volume v;
+	int err = volume_open(s, name, &v);
+
+	if (err)
+		return err;
+	for (; count > 0 && !err; count--) {
+		x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		uint64_t offset = (x >> 20) % (length / bytes) * bytes;
+
+		pattern(data, bytes, offset, seed + count);
+		err = one_write(&v, offset, data, bytes);
+	}
+	volume_close(&v);
+	return err ? err_set(&s->e, err, "%s: %s", name, err_words(err)) : 0;
+}
+
+static int do_punch(struct shell *s, char *arg)
+{
+	const char *name = strsep(&arg, ":");
+	uint64_t length = number(&arg), bytes = number(&arg), stride = number(&arg);
+	struct open_volume v;
+	int err = volume_open(s, name, &v);
+
+	if (err)
+		return err;
+	for (uint64_t offset = 0; offset + bytes <= length && stride && !err; offset += stride)
+		err = one_write(&v, offset, NULL, bytes);
+	volume_close(&v);
+	return err ? err_set(&s->e, err, "%s: %s", name, err_words(err)) : 0;
+}
+
+static int do_tunable(struct shell *s, char *arg)
+{
+	struct tunable *t = tunable_find(strsep(&arg, ":"));
+
+	return t ? tunable_set(t, number(&arg), &s->e) : err_set(&s->e, -ENOENT, "no such tunable");
+}
+
 /* --- the table --- */
 static const struct {
 	const char *word;
@@ -599,6 +667,10 @@ static const struct {
     {"write", do_write},
     {"check", do_check},
     {"zero", do_zero},
+    {"fill", do_fill},
+    {"scatter", do_scatter},
+    {"punch", do_punch},
+    {"tunable", do_tunable},
     {"add", do_add},
     {"log", do_log},
     {"remove", do_remove},
