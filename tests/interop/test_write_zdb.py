@@ -8,7 +8,7 @@ import worklib  # first: it finds the modules of tests/serve
 import works
 import tarnlib
 import writelib
-from tarnlib import Failure, Skip, check
+from tarnlib import Failure, Skip, check, eq
 
 LONG = bool(os.environ.get('TARN_TEST_LONG'))
 # Pools of OpenZFS that can be imported for writing, of every kind of device and most kinds of contents.
@@ -72,6 +72,50 @@ def test_pools_of_openzfs_that_were_worked_on(t):
     if not os.path.isdir(tarnlib.POOLS):
         raise Skip('there are no golden pools')
     do_all(t, OF_OPENZFS + (MORE_OF_OPENZFS if LONG else []), worked_on)
+
+
+def log_records(t, p):
+    """Of each data set with a log: its records, as our zdb prints them."""
+    found, name = {}, None
+    for line in t.tarn('zdb', '-e', '-p', p.folder, '-ivv', p.name).lines():
+        if line.startswith('Dataset '):
+            name = line.split()[1]
+        elif line.startswith('\t\tTX_') and ' len ' in line:
+            found.setdefault(name, []).append(line.strip())
+    return found
+
+
+def logs_stay(t, case):
+    """Logs of volumes are replayed to what OpenZFS made of them; those of file systems stay, claimed and whole, whatever
+    is done to the pool meanwhile. Clones and what was rolled back have none."""
+    try:
+        p = worklib.Pool(t, t.pool_name(case))
+    except Skip:
+        return None
+    p.folder = t.copy_pool(case, case + '-log')
+    before = log_records(t, p)
+    p.reimport('-f', '-N')
+    p.zfs('snapshot', '-r', p.name + '@tarn')
+    p.zfs('clone', p.ds('vol@tarn'), p.ds('clone'))
+    p.zfs('clone', '-u', p.ds('fs@tarn'), p.ds('filesystem-clone'))
+    for volume, about in tarnlib.manifest(case)['volumes'].items():
+        if '@' not in volume:
+            eq(p.sum(volume[len(p.name) + 1:]), about['sha256'], volume, 'after our replay')
+    p.zfs('rollback', p.ds('thr@tarn'))
+    p.export()
+    p.reimport('-N')
+    p.zfs('destroy', '-r', p.ds('always'))
+    p.export()
+    after = log_records(t, p)
+    gone = {p.ds(name) for name in ('vol', 'thr', 'always')}
+    eq({k for k in after if '@' not in k}, set(before) - gone, case, 'data sets with logs')
+    for name in set(before) - gone:
+        eq(after[name], before[name], case, 'the log of', name)
+    return p
+
+
+def test_logs_that_wait_for_openzfs(t):
+    do_all(t, ['intent-log', 'intent-log-device'], logs_stay)
 
 
 if __name__ == '__main__':
