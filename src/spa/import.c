@@ -290,6 +290,17 @@ int spa_name_check(const char *name, struct err *e)
 	return strcmp(name, "log") == 0 ? err_set(e, -EINVAL, "pool name 'log' is reserved") : 0;
 }
 
+/* Name of a property that would have to be stored, or NULL. */
+static const char *props_first(const struct spa_pool_props *p)
+{
+	const struct nvlist *const lists[] = {p->stored, p->config, p->enable};
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		if (lists[i] && nvlist_first(lists[i]))
+			return nvpair_name(nvlist_first(lists[i]));
+	return NULL;
+}
+
 /* -o: nothing can be stored in a pool that is opened read-only; what asks for just that is taken. */
 static int props_check(const struct spa_import *args, struct err *e)
 {
@@ -298,8 +309,11 @@ static int props_check(const struct spa_import *args, struct err *e)
 
 	if (err)
 		return err;
-	if (!args->writable && (nvlist_len(p.stored) || nvlist_len(p.config) || nvlist_len(p.enable) || p.version))
-		err = err_set(e, -EROFS, "properties cannot be set: the pool is opened read-only");
+	if (!args->writable && (props_first(&p) || p.version))
+		err = err_set(e, -EROFS, "property '%s' cannot be set: the pool is opened read-only",
+			      p.version ? "version" : props_first(&p));
+	else if (!args->writable && args->props && strcmp(nvlist_string_or(args->props, "readonly", "on"), "off") == 0)
+		err = err_set(e, -EROFS, "readonly=off: the pool is asked for to be read only");
 	else if (args->writable && p.readonly)
 		err = err_set(e, -EINVAL, "readonly=on: the pool is asked for to be written");
 	spa_pool_props_free(&p);
