@@ -159,10 +159,14 @@ def golden_unpack(pool, folder):
 
 def golden(program, zdb, pool):
     with tempfile.TemporaryDirectory(prefix='tarn-pool-') as folder:
-        name = golden_unpack(pool, folder)['pool']['name']
-        ok, why = poolsh(program, folder, [
-            'import', 'fs=made-here', 'snapshot=made-here@s', 'sync', 'destroy-snapshot=made-here@s', 'export', 'import',
-            'destroy-fs=made-here'])
+        m = golden_unpack(pool, folder)
+        name = m['pool']['name']
+        if m['datasets'][name].get('encryptionroot', ['-'])[0] in ('-', '', 'none'):
+            steps = ['import', 'fs=made-here', 'snapshot=made-here@s', 'sync', 'destroy-snapshot=made-here@s', 'export', 'import',
+                     'destroy-fs=made-here']
+        else:  # nothing encrypted can be made yet
+            steps = ['import', 'snapshot=@made-here', 'sync', 'export', 'import', 'destroy-snapshot=@made-here']
+        ok, why = poolsh(program, folder, steps)
         if not ok and 'readonly=on' in why:
             skip(why.split('\n')[0])
         return ok and is_whole(zdb, folder, name)
