@@ -12,7 +12,7 @@
  * change an indirect block of its own, but no data set has more of them than a part of its size.
  */
 #define ESTIMATE_DATA 2
-#define ESTIMATE_META 20
+#define ESTIMATE_META 22
 #define META_PART     4
 #define META_FEWEST   (64 * MIB)
 

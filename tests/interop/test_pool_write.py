@@ -111,6 +111,11 @@ def is_whole(zdb, folder, pool):
     ran = subprocess.run([zdb, '-e', '-p', folder, '-bcc', pool], capture_output=True, text=True, timeout=600,
                          errors='replace')
     text = ran.stdout + ran.stderr
+    counts = subprocess.run([zdb, '-e', '-p', folder, '-d', pool], capture_output=True, text=True, timeout=600,
+                            errors='replace')
+    if counts.returncode or 'mismatch' in counts.stdout + counts.stderr:
+        print('zdb -d:', counts.returncode, (counts.stdout + counts.stderr)[-2000:])
+        return False
     if ran.returncode == 0 and 'No leaks' in text and 'error' not in text.replace('no errors', ''):
         return True
     print('zdb:', ran.returncode, re.sub(r'(loading|[0-9]+ completed)[^\n\r]*[\n\r]', '', text)[-2000:])

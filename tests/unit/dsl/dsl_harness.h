@@ -29,8 +29,9 @@ struct harness {
 	struct dsl_pool *p;
 	uint64_t usable[4], deferred;
 	uint64_t groups;
-	bool freeing; /* some of the background work is left */
-	bool no_free; /* the background work is not done */
+	bool freeing;  /* some of the background work is left */
+	bool no_free;  /* the background work is not done */
+	bool may_fail; /* writing a group may fail: the pool is given up then */
 	unsigned failed;
 	int64_t mos_lost; /* what the last group of a closed pool did not charge to $MOS any more */
 	struct hw_feature f[24];
@@ -149,8 +150,12 @@ static inline void hw_sync(void *arg, uint64_t txg)
 	do {
 		tx.pass++;
 		assert_true(tx.pass < HW_PASSES);
-		if (dsl_pool_sync(h->p, &tx))
+		if (dsl_pool_sync(h->p, &tx)) {
 			h->failed++;
+			assert_true(h->may_fail);
+			txgs_abandon(tx.txgs);
+			return;
+		}
 		if (tx.pass == 1 && !h->no_free)
 			h->freeing = dsl_pool_free_some(h->p, &tx);
 		if (objset_sync(h->mos, &tx))

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 
+#include "base/str.h"
+
 #define BLOCKSIZE 4096u
 #define BLOCKS    256u
 
@@ -557,6 +559,86 @@ static void clones_with_livelists_are_written_and_destroyed(void **state)
 	check_block("p/a", 99, 7 + 99);
 }
 
+/* --- damage --- */
+
+static void damage_object(uint64_t object)
+{
+	struct dnode *dn;
+	struct bp bp;
+
+	assert_int_equal(dnode_hold(h->mos, object, &dn, NULL), 0);
+	assert_int_equal(dmu_block_pointer(dn, 0, 0, &bp), 0);
+	for (unsigned i = 0; i < bp_ndvas(&bp); i++)
+		tp_damage(h->tp, &bp, i);
+	dnode_release(dn);
+	arc_flush_pool(h->tp->dp.arc, h->tp->zp.guid);
+}
+
+/* What cannot be done is found out in the middle of a group: nothing of it may be committed. */
+static void a_pool_whose_metadata_is_damaged_is_given_up(void **state)
+{
+	struct str lost = {0};
+	struct dsl_dataset *ds;
+	struct objset *os;
+	uint64_t list;
+
+	log_set_level(LOG_LEVEL_ERROR - 1);
+	h->tp->dp.embedded_data = false; /* so that the list has a block that can be damaged */
+	OK(create("p/a", &e));
+	OK(create("p/b", &e));
+	fill("p/a", 0, 20, 1);
+	OK(snapshot("p/a@s", &e));
+	fill("p/a", 10, 20, 2);
+	ds = hold("p/a");
+	list = ds->deadlist;
+	dsl_dataset_release(ds);
+	hw_reopen(h);
+	damage_object(list);
+	h->may_fail = true;
+	os = open_set("p/b");
+	REFUSED(destroy_snapshot("p/a@s", false, &e), -EIO, "suspended");
+	assert_int_equal(h->failed, 1);
+	assert_int_equal(put(os, 1, 1), -EIO);
+	objset_release(os);
+	dsl_pool_abandon(h->p, &lost);
+	REFUSED(create("p/c", &e), -EIO, "suspended");
+	str_free(&lost);
+	hw_destroy(h);
+}
+
+/* A tree that was destroyed cannot be read completely: the rest of it is freed, and nothing twice. */
+static void damaged_trees_are_freed_as_far_as_possible(void **state)
+{
+	struct dnode *dn;
+	struct objset *os;
+	struct bp bp;
+	uint64_t before = tp_in_use(h->tp), after;
+
+	log_set_level(LOG_LEVEL_ERROR - 1);
+	OK(create("p/a", &e));
+	fill("p/a", 0, 250, 1);
+	os = open_set("p/a");
+	assert_int_equal(dnode_hold(os, 1, &dn, NULL), 0);
+	assert_int_equal(dmu_block_pointer(dn, 1, 3, &bp), 0);
+	assert_int_equal(bp_level(&bp), 1);
+	for (unsigned i = 0; i < bp_ndvas(&bp); i++)
+		tp_damage(h->tp, &bp, i);
+	dnode_release(dn);
+	objset_release(os);
+	hw_wait(h);
+	arc_flush_pool(h->tp->dp.arc, h->tp->zp.guid);
+	after = tp_in_use(h->tp);
+	OK(dsl_destroy_head(h->p, "p/a", &e));
+	hw_wait(h);
+	hw_drain(h);
+	assert_in_range(tp_in_use(h->tp), before + (after - before) / 4, after - (after - before) / 4);
+	hw_reopen(h);
+	hw_drain(h);
+	assert_int_equal(h->tp->bad_frees, 0);
+	assert_int_equal(hw_feature(h, "com.delphix:async_destroy")->refs, 1);
+	hw_destroy(h);
+}
+
 /* --- while others write --- */
 
 struct writer {
@@ -711,6 +793,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(destroying_goes_on_after_an_import, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_import_removes_what_is_incomplete, setup, teardown),
 	    cmocka_unit_test_setup_teardown(clones_with_livelists_are_written_and_destroyed, setup, teardown),
+	    cmocka_unit_test_setup(a_pool_whose_metadata_is_damaged_is_given_up, setup),
+	    cmocka_unit_test_setup(damaged_trees_are_freed_as_far_as_possible, setup),
 	    cmocka_unit_test_setup_teardown(changes_go_on_under_writers_and_readers, setup, teardown),
 	};
 
