@@ -11,6 +11,7 @@
 #include "dmu/txg_impl.h"
 
 #define DELAY_MAX_NS UINT64_C(100000000)
+#define GROUPS_MAX   (TXG_DEFER + 4u) /* freed space rests for TXG_DEFER of them */
 
 TUNABLE(tunable_delay_min_dirty_percent, "zfs_delay_min_dirty_percent", "%", 60, 1, 100,
 	"from this part of zfs_dirty_data_max on writers are slowed down");
@@ -57,11 +58,13 @@ static void txg_let_go(struct txgs *t, uint64_t txg)
 		pthread_cond_broadcast(&t->quiesce_cond);
 }
 
+static void tx_enter(struct txgs *t, struct tx *tx);
+
 static void tx_retry(struct task *task)
 {
 	struct tx *tx = container_of(task, struct tx, task);
 
-	tx_begin(tx->txgs, tx);
+	tx_enter(tx->txgs, tx);
 }
 
 /* On the sync thread: asked again elsewhere. */
@@ -87,10 +90,12 @@ static void tx_start(struct tx *tx)
 	struct objset *os = tx->os;
 	int err = os && os->ops && os->ops->reserve ? os->ops->reserve(os, tx) : 0;
 
-	if (err == -EAGAIN) {
+	if (err == -EAGAIN && tx->groups++ < GROUPS_MAX) {
 		tx_wait_for_group(tx);
 		return;
 	}
+	if (err == -EAGAIN) /* what is being freed does not come back soon */
+		err = -ENOSPC;
 	if (err) {
 		tx->reserved = 0;
 		txg_let_go(tx->txgs, tx->txg);
@@ -104,7 +109,7 @@ static void tx_hold_locked(struct txgs *t, struct tx *tx)
 	t->slot[tx->txg & TXG_MASK].holders++;
 }
 
-void tx_begin(struct txgs *t, struct tx *tx)
+static void tx_enter(struct txgs *t, struct tx *tx)
 {
 	uint64_t delay, now;
 	int err;
@@ -140,6 +145,12 @@ static void tx_wait_done(struct tx *tx, int err)
 	struct waiter *w = tx->arg;
 
 	waiter_done(w, err);
+}
+
+void tx_begin(struct txgs *t, struct tx *tx)
+{
+	tx->groups = 0;
+	tx_enter(t, tx);
 }
 
 int tx_begin_wait(struct txgs *t, struct tx *tx)

@@ -96,6 +96,7 @@ struct tx {
 	void *arg;
 	/* txg's own, while it waits */
 	struct txg_wait wait;
+	unsigned groups; /* that were waited for in vain */
 	uint64_t wake_ns;
 	struct list_node node;
 	struct task task;

@@ -151,8 +151,10 @@ void dsl_set_add(struct dsl_pool *p, uint64_t *zap, uint8_t type, uint64_t v, st
 
 void dsl_set_remove(struct dsl_pool *p, uint64_t zap, uint64_t v, struct tx *tx)
 {
-	if (zap)
-		dsl_sync_check(p, zap_remove_int(p->mos, zap, v, tx), "a list of clones cannot be changed");
+	int err = zap ? zap_remove_int(p->mos, zap, v, tx) : 0;
+
+	if (err != -ENOENT) /* clones that were made before the pool's version kept lists are in none */
+		dsl_sync_check(p, err, "a list of clones cannot be changed");
 }
 
 /* --- fields --- */

@@ -243,6 +243,8 @@ static void space_that_comes_with_a_later_group_is_waited_for(void **state)
 	assert_int_equal(tx_begin_wait(f.txgs, &tx), 0);
 	assert_true(tx.txg >= FIRST + 2);
 	tx_end(&tx);
+	refusals = 1000;
+	assert_int_equal(tx_begin_wait(f.txgs, &tx), -ENOSPC);
 	txgs_destroy(f.txgs);
 }
 
