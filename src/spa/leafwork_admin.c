@@ -286,7 +286,8 @@ void spa_works_stop(struct spa *spa)
 		pthread_cond_signal(&w->works_cond);
 		pthread_mutex_unlock(&w->works_lock);
 		pthread_join(w->autotrim_thread, NULL);
-		w->autotrim_running = w->autotrim_stop = false;
+		w->autotrim_running = false;
+		w->autotrim_stop = false;
 	}
 	SCOPED_LOCK(&w->works_lock);
 	list_for_each(&w->works, n)

@@ -6,7 +6,9 @@
 
 const char *vdev_state_name(const struct vdev *vd)
 {
-	switch (vd->state) {
+	enum vdev_state state = vd->state;
+
+	switch (state) {
 	case VDEV_STATE_CLOSED:
 	case VDEV_STATE_OFFLINE:
 		return "OFFLINE";

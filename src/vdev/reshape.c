@@ -60,7 +60,8 @@ void vdev_to_hole(struct vdev *top)
 	top->nchildren = 0;
 	for (unsigned i = 0; i < n; i++)
 		vdev_tree_destroy(top->child[i]);
-	top->guid = top->asize = top->ms_array = top->ms_shift = top->create_txg = top->zap_top = top->zap_leaf = 0;
+	top->guid = top->ms_array = top->ms_shift = top->create_txg = top->zap_top = top->zap_leaf = 0;
+	top->asize = 0;
 	top->nparity = top->dtl_object = 0;
 	top->is_log = top->offline = top->not_present = top->removing = top->noalloc = false;
 	top->alloc_bias = NULL;
