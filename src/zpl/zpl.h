@@ -75,7 +75,8 @@ struct zpl_ace {
 	uint32_t access_mask;
 	uint16_t flags, type;
 };
-/* -ENOENT: the file has none, its mode says it all. *aces is malloc'd. */
+/* -ENOENT: the file has none, its mode says it all. *aces is malloc'd; NULL, and *n 0, after any
+ * error. */
 int zpl_acl_get(struct znode *zn, struct zpl_ace **aces, size_t *n);
 
 /* Domain (SID) of a FUID, "" for POSIX ids, NULL when the table does not have it. */

@@ -29,11 +29,10 @@ static size_t ace_v1_size(uint16_t type, uint16_t flags)
 static int acl_v1_decode(const uint8_t *p, size_t len, bool swap, struct zpl_ace **aces, size_t *n)
 {
 	struct zpl_ace *a = xcalloc(MIN(len / 8 + 1, ACE_MAX), sizeof(*a));
-	size_t at = 0;
+	size_t at = 0, count = 0;
 
-	*n = 0;
-	while (len - at >= 8 && *n < ACE_MAX) {
-		struct zpl_ace *ace = &a[*n];
+	while (len - at >= 8 && count < ACE_MAX) {
+		struct zpl_ace *ace = &a[count];
 		size_t size;
 
 		ace->type = load16(p + at, swap);
@@ -44,13 +43,15 @@ static int acl_v1_decode(const uint8_t *p, size_t len, bool swap, struct zpl_ace
 			break;
 		ace->who = size > 8 ? load64(p + at + 8, swap) : 0;
 		at += size;
-		(*n)++;
+		count++;
+	}
+	if (at != len) {
+		free(a);
+		return -EIO;
 	}
 	*aces = a;
-	if (at == len)
-		return 0;
-	free(a);
-	return -EIO;
+	*n = count;
+	return 0;
 }
 
 static int acl_v0_decode(const uint8_t *p, size_t count, bool swap, struct zpl_ace **aces, size_t *n)
@@ -147,6 +148,8 @@ int zpl_acl_get(struct znode *zn, struct zpl_ace **aces, size_t *n)
 	uint32_t len;
 	int rc;
 
+	*aces = NULL;
+	*n = 0;
 	if (zn->sa.is_legacy)
 		return acl_legacy_get(zn, aces, n);
 	rc = sa_bytes(&zn->sa, SA_DACL_ACES, &p, &len);
