@@ -361,12 +361,13 @@ static int destroy_snapshots(struct control_request *rq, const struct nvlist *ar
 			     struct nvlist *result, struct err *e)
 {
 	bool defer = nvlist_bool(args, "defer"), clones = nvlist_bool(args, "clones");
-	autofree char *head = xasprintf("%.*s", (int)strcspn(name, "@"), name);
+	autofree char *head = xstrdup(name);
 	autofree char *list = xstrdup(strchr(name, '@') + 1);
 	struct plan plan = {.p = p, .clones = clones, .top = "", .e = e};
 	struct snapshot_match m = {.plan = &plan};
 	int err;
 
+	*strchr(head, '@') = '\0';
 	m.spec = specs_parse(list, &m.nspecs);
 	err = snapshots_find(&m, head, clones || nvlist_bool(args, "recursive"), e);
 	if (!err)
