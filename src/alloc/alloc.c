@@ -545,17 +545,29 @@ void alloc_set_features(struct alloc *a, const struct alloc_features *f)
 
 /* --- top-levels that come, grow and go --- */
 
-int alloc_add_top(struct alloc *a, struct vdev *top, struct err *e)
+static int top_add(struct alloc *a, struct vdev *top, bool closed, struct err *e)
 {
 	struct alloc_top *t;
 	int err = top_create(a, top, &t, e);
 
 	if (err)
 		return err;
+	atomic_store(&t->main.closed, closed);
+	atomic_store(&t->embedded.closed, closed);
 	top_enter(a, (unsigned)top->id, t);
 	top_start(t);
 	granularity_set(a);
 	return 0;
+}
+
+int alloc_add_top(struct alloc *a, struct vdev *top, struct err *e)
+{
+	return top_add(a, top, false, e);
+}
+
+int alloc_add_top_closed(struct alloc *a, struct vdev *top, struct err *e)
+{
+	return top_add(a, top, true, e);
 }
 
 int alloc_grow_top(struct alloc *a, struct vdev *top, struct err *e)

@@ -45,11 +45,14 @@ void alloc_set_features(struct alloc *a, const struct alloc_features *f);
 /* A top-level that is new or has no ms_array yet. Syncing context. Blocks can be had there at once; alloc_sync of this
  * group makes the array. -ENOTSUP: metaslabs of more than 2^32 sectors. */
 int alloc_add_top(struct alloc *a, struct vdev *top, struct err *e);
+/* The same in a running pool: no block is to be had there before alloc_undrain_top, when the array is on the devices.
+ * Else a log could lead to a device that nobody knows to have space after a crash. */
+int alloc_add_top_closed(struct alloc *a, struct vdev *top, struct err *e);
 /* It grew: more metaslabs of the same size. Syncing context. */
 int alloc_grow_top(struct alloc *a, struct vdev *top, struct err *e);
 /* Log device that leaves: no more blocks go there; 0 when nothing is allocated on it any more, -EBUSY otherwise. */
 int alloc_drain_top(struct alloc *a, struct vdev *top);
-void alloc_undrain_top(struct alloc *a, struct vdev *top); /* it stays */
+void alloc_undrain_top(struct alloc *a, struct vdev *top); /* it stays, or begins to be used */
 /* Frees its maps in the MOS. The entries in the top-level's ZAP go with that ZAP. The struct vdev must stay until
  * alloc_close, or until no request for space that began before can be under way. */
 int alloc_remove_top(struct alloc *a, struct vdev *top, struct tx *tx);

@@ -315,7 +315,8 @@ static void add_note(struct spa *spa, const struct vdev *top, struct tx *tx)
 	spa_history_internal(spa, "vdev add", NULL, tx, text);
 }
 
-/* 01, 8.3: this group tells of them; the next one makes their arrays of space maps, and only then they are used. */
+/* 01, 8.3: this group tells of them; the next one makes their arrays of space maps; when that is on the devices they
+ * are used. */
 static void add_sync(struct spa *spa, void *arg, struct tx *tx)
 {
 	struct add_task *t = arg;

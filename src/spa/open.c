@@ -146,9 +146,24 @@ void spa_new_tops_take(struct spa *spa)
 			continue;
 		if (top->ms_shift == 0)
 			top->ms_shift = spa_metaslab_shift(top->asize);
-		if (alloc_add_top(spa_writer(spa)->alloc, top, &e))
+		if (alloc_add_top_closed(spa_writer(spa)->alloc, top, &e))
 			log_warn("pool '%s': a new device cannot be used: %s", spa->name, e.text);
+		else
+			top->awaits_use = true;
 		spa_config_dirty(spa);
+	}
+}
+
+/* The group that made their space maps is on the devices. */
+void spa_new_tops_use(struct spa *spa)
+{
+	for (unsigned i = 0; i < spa->root->nchildren; i++) {
+		struct vdev *top = spa->root->child[i];
+
+		if (!top->awaits_use || !top->ms_array)
+			continue;
+		top->awaits_use = false;
+		alloc_undrain_top(spa_writer(spa)->alloc, top);
 	}
 }
 
@@ -304,7 +319,6 @@ static int first_group_fill(struct spa_loader *ld, uint64_t txg, struct err *e)
 		return err;
 	spa_pool_props_sync(ld->spa, &p, &tx);
 	spa_pool_props_free(&p);
-	spa_new_tops_take(ld->spa);
 	if (atomic_load(&spa_writer(ld->spa)->autoexpand))
 		spa_tops_expand(ld->spa, &tx);
 	missing_note(ld->spa->root);
@@ -325,8 +339,10 @@ static int open_writable(struct spa_loader *ld, struct err *e)
 	err = floors_open(ld, e);
 	if (!err)
 		err = spa_job_stage(ld->job, "claiming intent logs") ? err_set(e, -EINTR, "interrupted") : 0;
-	if (!err)
-		err = logs_claim(ld, txg, &max_birth, e);
+	if (err)
+		return err;
+	spa_new_tops_take(spa);
+	err = logs_claim(ld, txg, &max_birth, e);
 	if (!err)
 		err = first_group_fill(ld, txg, e);
 	if (err)

@@ -209,6 +209,7 @@ void spa_vdev_events_set(struct spa *spa);
 void spa_tops_expand(struct spa *spa, struct tx *tx);
 void spa_devices_note(struct spa *spa, const struct vdev *vd); /* create.c: where it is, for opening again */
 void spa_new_tops_take(struct spa *spa);                       /* open.c: those without space maps get them */
+void spa_new_tops_use(struct spa *spa);                        /* after the group in which they did */
 
 /* --- spares.c: lists are { spares: [entries] } --- */
 int spa_spares_init(struct spa *spa, const struct nvlist *from, struct err *e); /* their labels; NULL is fine */

@@ -193,6 +193,7 @@ static void group_done(struct spa *spa, uint64_t txg)
 	struct spa_writer *w = spa_writer(spa);
 
 	alloc_sync_done(w->alloc, txg);
+	spa_new_tops_use(spa);
 	objset_sync_done(spa->mos, txg);
 	dsl_pool_sync_done(spa->dsl, txg);
 	spa_space_update(spa);

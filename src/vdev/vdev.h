@@ -128,6 +128,7 @@ struct vdev {
 	uint64_t ms_array, ms_shift; /* metaslabs of a top-level (MOS object, log2 size) */
 	bool is_log, is_spare, is_hole, offline, removed, faulted, not_present, removing, noalloc;
 	bool offline_temporary;   /* until the next import: not stored */
+	bool awaits_use;          /* spa's own: a new top-level whose space maps are not on the devices yet */
 	atomic_bool dtl_unsynced; /* spa's: what it lacks is not stored yet */
 	const char *alloc_bias;   /* "log", "special", "dedup" or NULL; set by spa from the top-level ZAP */
 

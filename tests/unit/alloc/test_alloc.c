@@ -364,6 +364,20 @@ static void who_may_not_wait_is_told_to_come_again(void **state)
 	fix_close(&f);
 }
 
+static void a_new_device_gives_nothing_before_it_may(void **state)
+{
+	struct fix f;
+	struct dva d[BP_DVAS];
+	struct err e = ERR_INIT;
+
+	fix_open_sized(&f, SMALL, 24);
+	assert_int_equal(alloc_add_top_closed(f.a, f.tp->root->child[0], &e), 0);
+	assert_int_equal(take(&f, ZIO_CLASS_NORMAL, 4096, 1, 0, d), -ENOSPC);
+	alloc_undrain_top(f.a, f.tp->root->child[0]);
+	assert_int_equal(take(&f, ZIO_CLASS_NORMAL, 4096, 1, 0, d), 0);
+	fix_close(&f);
+}
+
 static void frees_of_what_is_free_are_survived(void **state)
 {
 	struct fix f;
@@ -553,6 +567,7 @@ int main(void)
 	    cmocka_unit_test(a_device_that_leaves_takes_no_more),
 	    cmocka_unit_test(what_was_undone_can_be_had_again_at_once),
 	    cmocka_unit_test(who_may_not_wait_is_told_to_come_again),
+	    cmocka_unit_test(a_new_device_gives_nothing_before_it_may),
 	    cmocka_unit_test(frees_of_what_is_free_are_survived),
 	    cmocka_unit_test(ranges_that_are_trimmed_are_not_handed_out),
 	    cmocka_unit_test(who_may_wait_waits_for_the_trim),
