@@ -43,7 +43,7 @@ struct dbuf_version {
 	uint32_t charged;            /* bytes told to txg_dirty_add */
 	struct dbuf_place *place;    /* WRITTEN; or FULL and written ahead of the sync (dmu_sync.c); else NULL */
 	struct dbuf_place *retired;  /* where it was written ahead, before it changed again */
-	const struct buf *ahead;     /* the contents last sent to be written ahead of the sync */
+	struct dmu_sync_op *ahead;   /* the last one that went to write it ahead of the sync, while it is at it */
 	unsigned naheads;            /* such writes in flight */
 	struct dbuf_wait *sync_wait; /* the sync waits for their end */
 };
@@ -92,8 +92,20 @@ struct dnode_group {
 	_Atomic(struct dbuf_version *) versions;
 };
 
+/*
+ * From pass 2 on the sync writes blocks of its own group over in place, while the tree that readers walk still has the
+ * old pointers. What readers then miss they find here: data in the versions of the group, which stay until the new tree
+ * is in place, indirect blocks among those kept.
+ */
+struct dnode_kept {
+	struct dnode_kept *next;
+	struct bp bp;
+	struct buf *buf;
+};
+
 struct dnode_dirty {
 	struct dnode *dn;
+	struct dnode_kept *kept;      /* dnode.lock */
 	atomic_uint nblocks;          /* dbufs */
 	atomic_uint nfrees;           /* groups with freed ranges */
 	atomic_uint_fast64_t newest;  /* the youngest dirty group, 0: clean; set under dnode.lock */
@@ -240,6 +252,13 @@ void dmu_fetch_start(struct dmu_fetch *f);
 int dmu_fetch_wait(struct dmu_fetch *f, struct buf **out);
 /* Has the dnode's tree changed since a walk began? */
 bool dmu_tree_moved(struct dnode *dn, uint64_t seq);
+/* A block could not be read where the tree led: is it elsewhere by now? */
+bool dmu_block_moved(struct dnode *dn, uint64_t blkid, uint64_t seq);
+/* An indirect block that is about to be written over in place. */
+void dnode_keep_old(struct dnode *dn, const struct bp *bp, struct buf *buf);
+/* What a pointer led to before; held; NULL. */
+struct buf *dnode_kept_find(struct dnode *dn, const struct bp *bp);
+void dnode_kept_free(struct dnode_kept *k);
 
 /* --- object sets --- */
 

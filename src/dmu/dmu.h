@@ -288,9 +288,9 @@ int dmu_spill_remove(struct dnode *dn, struct tx *tx);
 
 /*
  * For the intent log: write the block as it is in group txg now to its final place, ahead of the group's sync, and tell
- * the pointer. The sync then takes the pointer over unless the block was changed again. -EEXIST: txg is being synced or
- * was (the caller waits for the group); -EALREADY: somebody is at it, with the contents the block has now; -ENOENT: it
- * was freed in this group after it was written. done: any thread, does not block. The pointer may be a hole.
+ * the pointer. The sync then takes the pointer over unless the block was changed again. Several calls for the same
+ * contents get the same pointer. -EEXIST: txg is being synced or was (the caller waits for the group); -ENOENT: it was
+ * freed in this group after it was written. done: any thread, does not block. The pointer may be a hole.
  */
 struct dmu_sync {
 	struct dnode *dn;

@@ -10,6 +10,55 @@ bool dmu_tree_moved(struct dnode *dn, uint64_t seq)
 	return dn->tree_seq != seq;
 }
 
+bool dmu_block_moved(struct dnode *dn, uint64_t blkid, uint64_t seq)
+{
+	struct buf *buf = NULL;
+	struct bp bp;
+	bool found = dnode_has_overlay(dn) && dbuf_find(dnode_dirty_peek(dn), blkid, &buf, &bp) != DBUF_NONE;
+
+	buf_release(buf);
+	return found || dmu_tree_moved(dn, seq);
+}
+
+/* --- indirect blocks that are written over --- */
+
+void dnode_keep_old(struct dnode *dn, const struct bp *bp, struct buf *buf)
+{
+	struct dnode_kept *k = xcalloc(1, sizeof(*k));
+
+	k->bp = *bp;
+	k->buf = buf_hold(buf);
+	SCOPED_LOCK(&dn->lock);
+	k->next = dn->dirty->kept;
+	dn->dirty->kept = k;
+}
+
+struct buf *dnode_kept_find(struct dnode *dn, const struct bp *bp)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(dn);
+
+	if (!dd)
+		return NULL;
+	SCOPED_LOCK(&dn->lock);
+	for (const struct dnode_kept *k = dd->kept; k; k = k->next)
+		if (memcmp(&k->bp, bp, sizeof(*bp)) == 0)
+			return buf_hold(k->buf);
+	return NULL;
+}
+
+void dnode_kept_free(struct dnode_kept *k)
+{
+	while (k) {
+		struct dnode_kept *next = k->next;
+
+		buf_release(k->buf);
+		free(k);
+		k = next;
+	}
+}
+
+/* --- fetching --- */
+
 static void fetch_restart(struct dmu_fetch *f)
 {
 	f->tries++;
@@ -23,7 +72,9 @@ static bool fetch_may_retry(struct dmu_fetch *f)
 
 	if (!dn->os->ops || f->tries >= FETCH_TRIES || (f->by_pointer && f->tree_only))
 		return false;
-	return f->by_pointer || dmu_tree_moved(dn, f->walk.tree.seq);
+	if (f->by_pointer)
+		return true;
+	return f->tree_only ? dmu_tree_moved(dn, f->walk.tree.seq) : dmu_block_moved(dn, f->blkid, f->walk.tree.seq);
 }
 
 static void fetch_read_done(struct arc_read *ar, int err, struct buf *buf)

@@ -68,8 +68,11 @@ static void walk_indirect_done(struct arc_read *ar, int err, struct buf *buf)
 		err = -EINVAL;
 	}
 	if (err) {
-		w->done(w, err);
-		return;
+		buf = w->dn->os->ops ? dnode_kept_find(w->dn, &w->bp) : NULL;
+		if (!buf) {
+			w->done(w, err);
+			return;
+		}
 	}
 	buf_release(w->indirect);
 	w->indirect = buf;
@@ -528,7 +531,8 @@ static bool read_is_doubtful(const struct read_block *b, int err)
 {
 	struct dnode *dn = b->op->r->dn;
 
-	return dn->os->ops && (err || bp_checksum(&b->ar.bp) == CHECKSUM_OFF) && dmu_tree_moved(dn, b->tree_seq);
+	return dn->os->ops && ((err && dmu_block_moved(dn, b->blkid, b->tree_seq)) ||
+			       (bp_checksum(&b->ar.bp) == CHECKSUM_OFF && dmu_tree_moved(dn, b->tree_seq)));
 }
 
 static void read_block_done(struct arc_read *ar, int err, struct buf *buf)

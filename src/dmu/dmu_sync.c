@@ -3,6 +3,8 @@
 
 struct dmu_sync_op {
 	struct dmu_sync *s;
+	struct dmu_sync_op
+	    *twins; /* who asked while this one was writing the same contents; guarded by the shard's lock */
 	struct dbuf_version *v;
 	struct buf *buf;
 	struct zio_write w;
@@ -16,6 +18,22 @@ static void op_end(struct dmu_sync_op *op, int err)
 	buf_release(op->buf);
 	free(op);
 	s->done(s, err);
+}
+
+/* All that asked for the same contents get one pointer: each of their records brings the block as it is, so that what
+ * is replayed between them is covered again. */
+static void op_end_all(struct dmu_sync_op *op, int err)
+{
+	struct dmu_sync_op *twin = op->twins, *next;
+	struct bp bp = op->w.bp;
+
+	op->s->bp = bp;
+	op_end(op, err);
+	for (; twin; twin = next) {
+		next = twin->twins;
+		twin->s->bp = bp;
+		op_end(twin, err);
+	}
 }
 
 /* What was written is the version's place, unless it has changed since: then it is given back with the group. */
@@ -46,18 +64,17 @@ static void op_written(struct zio_write *w, int err)
 	pthread_mutex_lock(&sh->lock);
 	if (!err)
 		version_place(v, op);
-	if (v->ahead == op->buf)
+	if (v->ahead == op)
 		v->ahead = NULL;
 	if (--v->naheads == 0) {
 		wait = v->sync_wait;
 		v->sync_wait = NULL;
 	}
 	pthread_mutex_unlock(&sh->lock);
-	op->s->bp = w->bp;
 	/* From here on the sync may end the group; the caller's hold on the dnode remains. */
 	if (wait)
 		wait->done(wait, 0);
-	op_end(op, err);
+	op_end_all(op, err);
 }
 
 static void op_write(struct dmu_sync_op *op)
@@ -87,7 +104,7 @@ static void op_write(struct dmu_sync_op *op)
 	zio_write(os->dp->zp, &op->w);
 }
 
-enum ahead { AHEAD_WRITE, AHEAD_COMPLETE, AHEAD_DONE };
+enum ahead { AHEAD_WRITE, AHEAD_COMPLETE, AHEAD_JOINED, AHEAD_DONE };
 
 static struct dbuf_version *version_find(struct dbuf_shard *sh, uint64_t blkid, uint64_t txg)
 {
@@ -103,7 +120,7 @@ static void op_take_locked(struct dmu_sync_op *op, struct dbuf_version *v)
 {
 	op->v = v;
 	op->buf = buf_hold(v->buf);
-	v->ahead = op->buf;
+	v->ahead = op;
 	v->naheads++;
 }
 
@@ -123,9 +140,11 @@ static enum ahead op_look_locked(struct dmu_sync_op *op, struct dnode_dirty *dd,
 		return AHEAD_DONE;
 	if (v->state == DBUF_PARTIAL)
 		return AHEAD_COMPLETE;
-	*err = -EALREADY;
-	if (v->ahead == v->buf)
-		return AHEAD_DONE;
+	if (v->ahead && v->ahead->buf == v->buf) {
+		op->twins = v->ahead->twins;
+		v->ahead->twins = op;
+		return AHEAD_JOINED;
+	}
 	*err = 0;
 	if (v->place) {
 		s->bp = v->place->bp;
@@ -161,7 +180,7 @@ static void op_go(struct dmu_sync_op *op)
 		op_end(op, err);
 	} else if (next == AHEAD_WRITE) {
 		op_write(op);
-	} else {
+	} else if (next == AHEAD_COMPLETE) {
 		op->wait.done = op_completed;
 		dbuf_complete(op->s->dn, op->s->blkid, &op->wait);
 	}

@@ -289,6 +289,7 @@ void dnode_cache_remove(struct dnode_cache *c, struct dnode *dn)
 
 struct get_op {
 	struct dmu_walk walk;
+	struct dmu_fetch fetch; /* when the sync was writing over the block */
 	struct arc_read ar;
 	struct dnode_get *g;
 	unsigned slot;
@@ -328,20 +329,28 @@ static void get_found(struct get_op *op, struct dnode *dn)
 	get_finish(op, dead ? -ENOENT : 0, dead ? NULL : dn);
 }
 
-/* What was read may be what the set was before a group was synced: then it is read again. */
+static void get_fetched(struct dmu_fetch *f, int err, struct buf *buf);
+
+/* What was read may be what the set was before a group was synced: then it is read again. Or the block is being written
+ * over in place: the dnode, which has no change of this group, is in the new contents as well. */
 static void get_failed(struct get_op *op, int err)
 {
-	if (!get_is_stale(op)) {
+	struct objset *os = op->g->os;
+
+	if (get_is_stale(op)) {
+		dmu_walk_end(&op->walk);
+		get_start(op);
+	} else if (err != -ENOENT && !op->fetch.dn && os->ops &&
+		   dmu_block_moved(os->meta, op->walk.blkid, op->walk.tree.seq)) {
+		op->fetch = (struct dmu_fetch){.dn = os->meta, .blkid = op->walk.blkid, .done = get_fetched};
+		dmu_fetch_start(&op->fetch);
+	} else {
 		get_finish(op, err, NULL);
-		return;
 	}
-	dmu_walk_end(&op->walk);
-	get_start(op);
 }
 
-static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
+static void get_decode(struct get_op *op, int err, struct buf *buf, bool swapped)
 {
-	struct get_op *op = ar->arg;
 	struct objset *os = op->g->os;
 	struct dnode *dn = NULL;
 
@@ -350,7 +359,7 @@ static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
 	if (!err) {
 		size_t at = (size_t)op->slot << DNODE_SHIFT;
 
-		err = dnode_decode_os(os, op->g->object, buf->data + at, buf->size - at, bp_is_swapped(&ar->bp), &dn);
+		err = dnode_decode_os(os, op->g->object, buf->data + at, buf->size - at, swapped, &dn);
 	}
 	buf_release(buf);
 	if (!err)
@@ -359,6 +368,16 @@ static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
 		get_found(op, dn);
 	else
 		get_failed(op, err);
+}
+
+static void get_block_done(struct arc_read *ar, int err, struct buf *buf)
+{
+	get_decode(ar->arg, err, buf, bp_is_swapped(&ar->bp));
+}
+
+static void get_fetched(struct dmu_fetch *f, int err, struct buf *buf)
+{
+	get_decode(container_of(f, struct get_op, fetch), err || buf ? err : -ENOENT, buf, f->swapped);
 }
 
 static void get_walk_done(struct dmu_walk *w, int err)
@@ -393,6 +412,7 @@ static void get_start(struct get_op *op)
 		get_found(op, dn);
 		return;
 	}
+	op->fetch.dn = NULL;
 	op->synced = os->dirty ? atomic_load(&os->dirty->synced) : 0;
 	op->slot = op->g->object % (os->meta->datablksz >> DNODE_SHIFT);
 	op->walk.dn = os->meta;

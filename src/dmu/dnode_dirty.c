@@ -256,10 +256,13 @@ void dnode_group_end(struct dnode *dn, uint64_t txg)
 {
 	struct dnode_dirty *dd = dn->dirty;
 	struct dnode_group *g = dnode_group(dd, txg);
+	struct dnode_kept *kept;
 	uint64_t newest = 0;
 
 	dbuf_forget_group(dd, txg);
 	pthread_mutex_lock(&dn->lock);
+	kept = dd->kept;
+	dd->kept = NULL;
 	atomic_store(&g->txg, 0);
 	atomic_store(&g->syncing, false);
 	g->reborn = false;
@@ -274,6 +277,7 @@ void dnode_group_end(struct dnode *dn, uint64_t txg)
 		dnode_state_free(g->state);
 	g->state = NULL;
 	pthread_mutex_unlock(&dn->lock);
+	dnode_kept_free(kept);
 }
 
 /* --- the bonus --- */

@@ -259,6 +259,8 @@ static void node_write(struct sync_node *n, struct buf *buf, uint64_t fill)
 	    .arg = op,
 	};
 	sync_policy(s->os, sd->dn, &sd->state->shape, n->level, false, &op->w.policy);
+	if (op->w.rewrite && n->old && bp_birth(&n->bp) == s->tx->txg)
+		dnode_keep_old(sd->dn, &n->bp, n->old);
 	s->bytes += buf->size;
 	sync_expect(s, &op->e, node_written);
 	zio_write(s->os->dp->zp, &op->w);

@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "zil/zil_impl.h"
 
-#define INLINE_MAX (32u << 10) /* bytes of records that are copied on whatever thread comes by */
+#define TRUNCATE_RECLEN 56u
+#define INLINE_MAX      (32u << 10) /* bytes of records that are copied on whatever thread comes by */
 
 TUNABLE(tunable_zil_nocacheflush, "zil_nocacheflush", "", 0, 0, 1,
 	"unsafe: devices are not flushed when the intent log is committed");
@@ -415,6 +416,20 @@ struct zil_data {
 	struct itx *itx;
 };
 
+/* The block was freed since in the same group, by something whose record may come too late: so the record says that it
+ * is free. In a file it would not say how long that is; there the group is waited for. */
+static void record_becomes_hole_locked(struct zil_batch *b, struct itx *itx)
+{
+	if (b->zil->os->type != OBJSET_ZVOL) {
+		itx->drop = true;
+		b->wait_txg = MAX(b->wait_txg, itx->txg);
+		return;
+	}
+	store_host64(itx->record, TX_TRUNCATE); /* object, offset and length are where they were */
+	b->bytes -= itx->reclen - TRUNCATE_RECLEN;
+	itx->reclen = TRUNCATE_RECLEN;
+}
+
 static void data_done(struct dmu_sync *s, int err)
 {
 	struct zil_data *d = container_of(s, struct zil_data, sync);
@@ -432,13 +447,8 @@ static void data_done(struct dmu_sync *s, int err)
 		b->wait_txg = MAX(b->wait_txg, itx->txg);
 		err = 0;
 		break;
-	case -ENOENT: /* freed since: a later record tells */
-		itx->drop = true;
-		err = 0;
-		break;
-	case -EALREADY: /* a record before this one brings the whole block as it is now; a file still needs its size */
-		itx->drop = b->zil->os->type == OBJSET_ZVOL;
-		store_host64(itx->record, TX_WRITE2);
+	case -ENOENT:
+		record_becomes_hole_locked(b, itx);
 		err = 0;
 		break;
 	}

@@ -153,6 +153,7 @@ static void queue_async_take(struct zil_queue *q, uint64_t object)
 void zil_append(struct zil *z, struct itx *itx, struct tx *tx)
 {
 	struct zil_queue *q = &z->queue[tx->txg & TXG_MASK];
+	bool first;
 
 	itx->txg = tx->txg;
 	pthread_mutex_lock(&z->lock);
@@ -163,13 +164,17 @@ void zil_append(struct zil *z, struct itx *itx, struct tx *tx)
 		itx_destroy(itx);
 		return;
 	}
-	BUG_ON(q->txg != tx->txg && (!list_is_empty(&q->itxs) || q->async.len || q->charged));
+	first = q->txg != tx->txg;
+	BUG_ON(first && (!list_is_empty(&q->itxs) || q->async.len || q->charged));
 	q->txg = tx->txg;
 	list_append(itx->async ? queue_object(q, itx->object) : &q->itxs, &itx->node);
 	q->charged += itx->charged;
 	if (itx->charged)
 		txg_dirty_add(z->txgs, tx->txg, itx->charged);
 	pthread_mutex_unlock(&z->lock);
+	if (first)
+		objset_dirty(z->os,
+			     tx); /* a change that changed nothing: its record goes with the sync of the group too */
 }
 
 void zil_queues_take(struct zil *z, uint64_t object, struct list *to)

@@ -474,6 +474,111 @@ static void indirect_records_carry_the_pointer(void **state)
 	log_destroy(vp);
 }
 
+/* The log's first block is on the devices, so that a commit waits for no group any more. */
+static void chain_begin(struct volpool *vp)
+{
+	uint8_t sector[512] = {1};
+
+	assert_int_equal(vp_write(vp, 64 * BS, sector, sizeof(sector), true), 0);
+	assert_int_equal(txg_wait_synced(vp->tp->dp.txgs, 0), 0);
+}
+
+/* What a crash at `at` leaves of the volume; the volume is closed and quiet. */
+static void read_after_crash(struct volpool *vp, size_t at, uint64_t offset, void *data, size_t len)
+{
+	const struct vp_synced *last = &vp->synced[0];
+	struct replay *re = replay_create(vp->rec);
+	struct volpool *again;
+	struct crash *c;
+
+	for (size_t i = 0; i < at; i++)
+		if (recorder_record(vp->rec, i)->kind == RECORD_MARK)
+			last = &vp->synced[(uint32_t)recorder_record(vp->rec, i)->mark];
+	replay_advance(re, at);
+	c = replay_crash(re, NULL);
+	again = vp_recover(c, last, vp->tp, false);
+	assert_int_equal(vp_open(again), 0);
+	vp_read(again, offset, data, len);
+	vp_close(again);
+	vp_destroy(again);
+	crash_destroy(c);
+	replay_destroy(re);
+}
+
+/* A block that is written whole, in part, and whole again, all in one batch: the pointer of the first record leads to
+ * the last contents, and those must win over the second record when the log is replayed. */
+static void a_pointer_is_repeated_behind_what_lies_between(void **state)
+{
+	static uint8_t data[3][BS], got[BS];
+	struct volpool *vp = log_create();
+	size_t at;
+
+	for (unsigned i = 0; i < 3; i++)
+		tp_pattern(data[i], BS, 10 + i);
+	tunable_set(tunable_find("zfs_immediate_write_sz"), BS, NULL);
+	chain_begin(vp);
+	assert_int_equal(vp_write(vp, 0, data[0], BS, false), 0);
+	assert_int_equal(vp_write(vp, 512, data[1], 1024, false), 0);
+	assert_int_equal(vp_write(vp, 0, data[2], BS, false), 0);
+	assert_int_equal(vp_flush(vp), 0);
+	at = recorder_len(vp->rec);
+	vp_close(vp);
+	vp_stop(vp);
+	read_after_crash(vp, at, 0, got, BS);
+	assert_memory_equal(got, data[2], BS);
+	tunable_set(tunable_find("zfs_immediate_write_sz"), tunable_find("zfs_immediate_write_sz")->def, NULL);
+	vp_destroy(vp);
+}
+
+static void data_free(struct volpool *vp, uint64_t offset, uint64_t len, struct tx *tx)
+{
+	assert_int_equal(dmu_free_range(vp->zv.dn, offset, len, tx), 0);
+}
+
+/* A write is to be committed whose block was freed meanwhile, by somebody whose record comes later: it reads as zeros
+ * then, not as what was there before. */
+static void a_block_that_was_freed_is_logged_as_a_hole(void **state)
+{
+	static uint8_t data[BS], got[BS];
+	static const uint8_t zeros[BS];
+	struct volpool *vp = log_create();
+	struct tx tx = {.os = NULL};
+	struct itx *itx;
+	size_t at;
+
+	tp_pattern(data, BS, 3);
+	assert_int_equal(vp_write(vp, 0, data, BS, false), 0);
+	chain_begin(vp);
+	assert_int_equal(tx_begin_wait(vp->tp->dp.txgs, &tx), 0);
+	autobuf struct buf *b = pattern_from(0, BS);
+	assert_int_equal(dmu_write_block(vp->zv.dn, 0, b, &tx), 0);
+	itx = itx_create_write(1, 0, BS);
+	itx_set_indirect(itx, vp->zv.dn, 0);
+	zil_append(log_of(vp), itx, &tx);
+	data_free(vp, 0, BS, &tx);
+	tx_end(&tx);
+	assert_int_equal(commit(vp), 0);
+	at = recorder_len(vp->rec);
+	vp_close(vp);
+	vp_stop(vp);
+	read_after_crash(vp, at, 0, got, BS);
+	assert_memory_equal(got, zeros, BS);
+	vp_destroy(vp);
+}
+
+/* Freeing what is free changes nothing, but has its record, which must not outlive its group. */
+static void records_of_what_changed_nothing_go_with_their_group(void **state)
+{
+	struct volpool *vp = log_create();
+	struct zvol_req discard = {.op = ZVOL_DISCARD, .offset = 0, .length = 4 * BS};
+
+	for (unsigned i = 0; i < 2 * TXG_SIZE + 1; i++) {
+		assert_int_equal(vp_request(vp, discard), 0);
+		assert_int_equal(txg_wait_synced(vp->tp->dp.txgs, 0), 0);
+	}
+	log_destroy(vp);
+}
+
 static void disabled_logs_nothing_and_is_made_good_later(void **state)
 {
 	struct volpool *vp = log_create();
@@ -552,6 +657,9 @@ int main(void)
 	    cmocka_unit_test(a_failed_write_ends_the_chain_and_nothing_leaks),
 	    cmocka_unit_test(a_metaslab_is_waited_for_elsewhere),
 	    cmocka_unit_test(indirect_records_carry_the_pointer),
+	    cmocka_unit_test(a_pointer_is_repeated_behind_what_lies_between),
+	    cmocka_unit_test(a_block_that_was_freed_is_logged_as_a_hole),
+	    cmocka_unit_test(records_of_what_changed_nothing_go_with_their_group),
 	    cmocka_unit_test(disabled_logs_nothing_and_is_made_good_later),
 	    cmocka_unit_test(asynchronous_records_are_committed_by_object),
 	    cmocka_unit_test(kinds_of_writes),
