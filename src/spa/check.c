@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/counter.h"
+#include "base/keyset.h"
 #include "base/str.h"
 #include "base/sync.h"
 #include "dmu/bpobj.h"
@@ -20,6 +21,7 @@
 #define ERRORS_MAX        65536u
 #define ERRORS_COMPARED   4096u
 #define WRITE_BP          64u /* of TX_WRITE records, 07 9.12 */
+#define DVA_OFFSET_BITS   40  /* of a place in units of 512 bytes, in a key: pools have few top-levels */
 
 struct walk {
 	struct spa *spa;
@@ -137,6 +139,7 @@ static int objset_walk(struct walk *w, struct objset *os, uint64_t min_txg)
 struct log_walk {
 	struct walk *w;
 	uint64_t objset, claim_txg;
+	struct keyset data; /* places that records point to: several may point to one */
 };
 
 static int log_block(void *arg, const struct bp *bp, uint64_t seq)
@@ -150,6 +153,13 @@ static int log_block(void *arg, const struct bp *bp, uint64_t seq)
 	return 0;
 }
 
+static uint64_t place_key(const struct bp *bp)
+{
+	struct dva dva = bp_dva(bp, 0);
+
+	return (uint64_t)dva.vdev << DVA_OFFSET_BITS | dva.offset >> 9;
+}
+
 /* Data that a record points to; what was synced since is a block of its file too, and counted there. */
 static int log_record(void *arg, const struct zil_record *r)
 {
@@ -160,7 +170,7 @@ static int log_record(void *arg, const struct zil_record *r)
 	if (!l->claim_txg || r->txtype != TX_WRITE || r->reclen < WRITE_BP + BP_SIZE)
 		return 0;
 	bp_decode(&bp, r->data + WRITE_BP, false);
-	if (bp_is_hole(&bp) || bp_check(&bp) || bp_birth(&bp) < l->claim_txg)
+	if (bp_is_hole(&bp) || bp_check(&bp) || bp_birth(&bp) < l->claim_txg || !keyset_add(&l->data, place_key(&bp)))
 		return 0;
 	block_count(l->w, &bp, &zb, false, true);
 	return 0;
@@ -168,13 +178,14 @@ static int log_record(void *arg, const struct zil_record *r)
 
 static void log_walk(struct walk *w, struct objset *os)
 {
-	struct log_walk l = {w, os->id, 0};
+	struct log_walk l = {.w = w, .objset = os->id};
 	struct zil_header h;
 	int err = zil_header_decode(os->zil_header, os->swapped, &h);
 
 	l.claim_txg = h.claim_txg;
 	if (!err && !bp_is_hole(&h.log))
 		err = zil_each(os, log_block, log_record, &l);
+	keyset_clear(&l.data);
 	if (err)
 		spa_check_warn(w->c, "intent log of data set %" PRIu64 ": %s", os->id, err_words(err));
 }

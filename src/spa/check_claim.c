@@ -270,8 +270,7 @@ unsigned spa_claim(struct spa_claims *c, const struct bp *bp, const struct zbook
 	s = shared_of(c, bp);
 	if (s && s->seen++ > 0)
 		return s->seen;
-	/* Blocks of an intent log may be younger than the space maps. */
-	if (c->leaks && bp_physical_birth(bp) <= c->spa->uberblock.txg) {
+	if (c->leaks) {
 		c->bp = bp;
 		c->zb = zb;
 		bp_claim(c, bp, 0);
