@@ -2,7 +2,7 @@
 # Everything that must hold, in the build folder $BUILD (build), which is already built: the small checks, then the
 # test suites. Closes with "N passed, N failed", also kept in $BUILD/test-summary.
 #
-#   dev/test.sh [SUITE...]          unit, interop, serve, fuzz; all and the small checks when none is named
+#   dev/test.sh [SUITE...]          unit, interop, crash, serve, fuzz; all and the small checks when none is named
 #
 # TARN_TEST_LONG=1 adds the suite `long` and lengthens random runs and fuzzing.
 set -u

@@ -18,18 +18,23 @@ struct rec_job {
 	struct record *record; /* flush: the one that will be put into the log */
 };
 
-struct recorder *recorder_create(unsigned ndisks, uint64_t size)
+struct recorder *recorder_make(unsigned ndisks, uint64_t size, struct sparse *const *over)
 {
 	struct recorder *r = xcalloc(1, sizeof(*r) + ndisks * sizeof(r->disk[0]));
 
 	pthread_mutex_init(&r->lock, NULL);
 	r->ndisks = ndisks;
 	for (unsigned i = 0; i < ndisks; i++) {
-		r->disk[i].base = sparse_create(size, NULL);
+		r->disk[i].base = sparse_create(size, over ? over[i] : NULL);
 		r->disk[i].live = sparse_create(size, r->disk[i].base);
 	}
 	r->queue = taskq_create("tarn-rec", THREADS);
 	return r;
+}
+
+struct recorder *recorder_create(unsigned ndisks, uint64_t size)
+{
+	return recorder_make(ndisks, size, NULL);
 }
 
 static void log_clear(struct recorder *r)

@@ -93,5 +93,8 @@ struct crash *replay_crash(struct replay *re, const struct crash_variant *v); /*
 /* One at a time of each disk, as often as wanted: what was written before is there again. */
 struct disk *crash_open(struct crash *c, unsigned disk);
 void crash_destroy(struct crash *c); /* its disks are closed */
+/* What happens on the disks of a crash is recorded in its turn: for crashes during recovery. The crash lives as long as
+ * the recorder, and its disks are closed meanwhile. */
+struct recorder *recorder_create_over(struct crash *c);
 
 #endif

@@ -22,6 +22,8 @@ struct recorder {
 	} disk[];
 };
 
+/* over: NULL, or what is on the disks at first; not changed. */
+struct recorder *recorder_make(unsigned ndisks, uint64_t size, struct sparse *const *over);
 /* Writes and discards; nothing else changes a store. */
 void record_apply(struct sparse *s, const struct record *w);
 

@@ -221,3 +221,8 @@ void crash_destroy(struct crash *c)
 	c->re->crashes--;
 	free(c);
 }
+
+struct recorder *recorder_create_over(struct crash *c)
+{
+	return recorder_make(c->re->rec->ndisks, sparse_size(c->disk[0]), c->disk);
+}
