@@ -133,6 +133,35 @@ static void statedir_find(void)
 		statedir = xasprintf("/tmp/tarn-state-%u", (unsigned)geteuid());
 }
 
+static char *datadir;
+
+static void datadir_find(void)
+{
+	const char *set = env_path("TARN_DATADIR");
+	char program[PATH_MAX], *slash;
+	ssize_t n = set ? -1 : readlink("/proc/self/exe", program, sizeof(program) - 1);
+
+	program[MAX(n, 0)] = '\0';
+	slash = strrchr(program, '/');
+	if (set) {
+		datadir = xstrdup(set);
+	} else if (slash) {
+		autofree char *built = xasprintf("%.*s/compatibility.d", (int)(slash - program), program);
+
+		datadir = access(built, F_OK) == 0 ? xasprintf("%.*s", (int)(slash - program), program) : NULL;
+	}
+	if (!datadir)
+		datadir = xstrdup(TARN_DATADIR);
+}
+
+const char *os_datadir(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, datadir_find);
+	return datadir;
+}
+
 const char *os_statedir(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -18,6 +18,9 @@ unsigned os_cpus(void);
 const char *os_rundir(void);
 /* $TARN_STATEDIR, else /var/lib/tarn or $XDG_STATE_HOME/tarn (~/.local/state/tarn). */
 const char *os_statedir(void);
+/* Files that come with Tarn: $TARN_DATADIR, else the folder of the program where it is a build folder, else the one
+ * they are installed in. */
+const char *os_datadir(void);
 int os_rundir_make(void);
 /*
  * Zeroed memory for keys: locked where the limit allows (else it may be swapped), never in core dumps or children.

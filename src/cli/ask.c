@@ -65,6 +65,17 @@ char *cli_path_absolute(const char *path)
 	return cwd ? xasprintf("%s/%s", cwd, path) : xstrdup(path);
 }
 
+void cli_warnings_print(const struct nvlist *result)
+{
+	const char *const *text;
+	size_t n;
+
+	if (!result || nvlist_strings(result, "warnings", &text, &n))
+		return;
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "warning: %s\n", text[i]);
+}
+
 int cli_failures_print(const struct nvlist *result)
 {
 	const char *const *text;

@@ -56,6 +56,8 @@ struct cli_items {
 };
 int cli_ask_items(const char *cmd, const struct nvlist *args, struct cli_items *items, struct err *e);
 void cli_items_free(struct cli_items *items);
+/* "warnings" of a result (NULL: none) on stderr. */
+void cli_warnings_print(const struct nvlist *result);
 /* "failures" of a result on stderr; CLI_ERROR when there are any. */
 int cli_failures_print(const struct nvlist *result);
 char *cli_path_absolute(const char *path); /* malloc'd */

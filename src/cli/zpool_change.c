@@ -8,7 +8,7 @@
 
 int zpool_set(int argc, char **argv)
 {
-	autonv struct nvlist *args = nvlist_create(), *props = nvlist_create();
+	autonv struct nvlist *args = nvlist_create(), *props = nvlist_create(), *result = NULL;
 	int failed;
 
 	if (argc < 3 || argc > 4 || argv[1][0] == '-')
@@ -23,7 +23,9 @@ int zpool_set(int argc, char **argv)
 	nvlist_add_string(args, "name", argv[2]);
 	if (argc > 3)
 		nvlist_add_string(args, "vdev", argv[3]);
-	return zpool_change("pool.set", args, "set property for", argv[2], NULL);
+	failed = zpool_change("pool.set", args, "set property for", argv[2], &result);
+	cli_warnings_print(result);
+	return failed;
 }
 
 int zpool_reguid(int argc, char **argv)

@@ -124,6 +124,7 @@ static int create_run(const struct create_options *o, const char *name, char **w
 		printf("would create '%s' with the following layout:\n\n", name);
 		vdev_spec_print(tree, name);
 	}
+	cli_warnings_print(result);
 	return cli_failures_print(result);
 }
 

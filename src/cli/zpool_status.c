@@ -557,10 +557,14 @@ static void statuses_json(const struct status_options *o, const struct cli_items
 
 static bool has_problem(const struct nvlist *status)
 {
+	static const char *const harmless[] = {"ok", "version-older", "feat-disabled", "compatibility-err",
+					       "incompatible-feat"};
 	const char *reason = nvlist_string_or(status, "reason", "ok");
 
-	return strcmp(reason, "ok") != 0 && strcmp(reason, "version-older") != 0 &&
-	       strncmp(reason, "feat-disabled", 13) != 0;
+	for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
+		if (strcmp(reason, harmless[i]) == 0)
+			return false;
+	return true;
 }
 
 static void healthy_print(const struct status_options *o, const struct cli_items *pools)

@@ -161,6 +161,8 @@ static void features_print(const struct cli_items *pools, size_t *shown)
 			puts("Some supported features are not enabled on the following pools. Once a\n"
 			     "feature is enabled the pool may become incompatible with software\n"
 			     "that does not support the feature. See zpool-features(7) for details.\n\n"
+			     "Note that the pool 'compatibility' feature can be used to inhibit\n"
+			     "feature upgrades.\n\n"
 			     "POOL  FEATURE\n---------------");
 		printf("%s\n", nvlist_string_or(pools->item[i], "name", ""));
 		disabled_print(props, true);

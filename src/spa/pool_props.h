@@ -29,7 +29,7 @@ void spa_pool_props_sync(struct spa *spa, const struct spa_pool_props *p, struct
 void spa_pool_props_apply(struct spa *spa);
 
 /* --- compatibility.c: which features a value of `compatibility` allows (6.5). -ENOENT: a file is missing; -EINVAL: it
- * is no such file. Names in it that are no feature of ours are passed over. */
+ * is no such file, or one of /etc with a name that is no feature of ours. In others such names are passed over. */
 struct spa_compatibility {
 	bool all;
 	bool *allowed; /* by spa_feature_table; NULL when `all` */
@@ -37,5 +37,16 @@ struct spa_compatibility {
 int spa_compatibility_load(const char *value, struct spa_compatibility *out, struct err *e);
 bool spa_compatibility_allows(const struct spa_compatibility *c, const struct spa_feature *f);
 void spa_compatibility_free(struct spa_compatibility *c);
+/* What the pool's property allows. */
+int spa_compatibility_of(const struct spa *spa, struct spa_compatibility *out, struct err *e);
+/* How the pool's features keep to that; the weightiest holds. outside, unless NULL, takes the names of those enabled
+ * beyond it. */
+enum spa_compatibility_state {
+	SPA_COMPATIBILITY_OK,
+	SPA_COMPATIBILITY_OUTSIDE,  /* enabled, not allowed */
+	SPA_COMPATIBILITY_DISABLED, /* allowed, not enabled */
+	SPA_COMPATIBILITY_ERR,      /* a file cannot be used */
+};
+enum spa_compatibility_state spa_compatibility_state(const struct spa *spa, struct nvlist *outside);
 
 #endif

@@ -245,6 +245,24 @@ static const char *const read_only[] = {
     "size",        "usable",     "used",
 };
 
+/* A pool that keeps to a set of features leaves it only when the set is changed. */
+static int feature_compatible_check(const struct parse *p, const struct spa_feature *f)
+{
+	struct spa_compatibility c;
+	int err = spa_compatibility_of(p->spa, &c, p->e);
+
+	if (err)
+		return err;
+	if (!spa_compatibility_allows(&c, f)) {
+		err = err_set(p->e, -EINVAL,
+			      "the feature '%s' is not in the set that the pool's property 'compatibility' names",
+			      f->name);
+		err_hint(p->e, "set 'compatibility' to a less restrictive set, or to 'off'");
+	}
+	spa_compatibility_free(&c);
+	return err;
+}
+
 static int feature_set(const struct parse *p, const char *prop, const char *value)
 {
 	const char *name = prop + strlen("feature@");
@@ -261,7 +279,7 @@ static int feature_set(const struct parse *p, const char *prop, const char *valu
 	if (strcmp(value, "enabled") != 0)
 		return err_set(p->e, -EINVAL, "property '%s' can only be set to 'enabled' or 'disabled'", prop);
 	nvlist_add_boolean(p->out->enable, name);
-	return 0;
+	return p->when == SPA_PROPS_SET ? feature_compatible_check(p, f) : 0;
 }
 
 static int user_set(const struct parse *p, const char *name, const char *value)

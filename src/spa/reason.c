@@ -102,6 +102,18 @@ static const struct reason {
      "Upgrade the pool using 'zpool upgrade'.  Once this is done, the pool will no longer be accessible on software "
      "that does not support feature flags.",
      NULL},
+    {"compatibility-err",
+     "This pool has a compatibility list specified, but it could not be read/parsed at this time. The pool can still "
+     "be "
+     "used, but this should be investigated.",
+     "Check the value of the 'compatibility' property against the appropriate file in /etc/zfs/compatibility.d, "
+     "/usr/share/zfs/compatibility.d or Tarn's own.",
+     NULL},
+    {"incompatible-feat",
+     "One or more features are enabled on the pool despite not being requested by the 'compatibility' property.",
+     "Consider setting 'compatibility' to an appropriate value, or adding needed features to the relevant file in "
+     "/etc/zfs/compatibility.d or /usr/share/zfs/compatibility.d.",
+     NULL},
     {"feat-disabled",
      "Some supported and requested features are not enabled on the pool. The pool can still be used, but some features "
      "are unavailable.",

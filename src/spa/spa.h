@@ -166,6 +166,8 @@ int spa_vdev_props_set(struct spa *spa, const char *device, const struct nvlist 
 /* To a version (up to 28), or all features that `compatibility` allows (0). *done: { from, to: versions, features:
  * names enabled }, what did not change is left out. */
 int spa_upgrade(struct spa *spa, uint64_t version, struct nvlist **done, struct err *e);
+/* What to tell who made a pool or set its `compatibility`: "warnings" (strs), absent when there are none. */
+void spa_compatibility_warn(const struct spa *spa, struct nvlist *result);
 int spa_reguid(struct spa *spa, uint64_t guid, struct err *e); /* 0: random */
 int spa_checkpoint(struct spa *spa, struct err *e);
 int spa_checkpoint_discard(struct spa *spa, struct err *e);

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "dsl/ddt.h"
 #include "dsl/dsl_scan.h"
+#include "spa/pool_props.h"
 #include "spa/spa_impl.h"
 
 static const char *word_of(const char *const *words, size_t n, uint64_t i)
@@ -421,21 +422,14 @@ static bool uses_unknown_features(const struct spa *spa)
 	return false;
 }
 
-static bool features_are_disabled(const struct spa *spa)
+static const char *features_reason(const struct spa *spa)
 {
-	struct spa_priv *pr = spa_priv(spa);
-	SCOPED_LOCK(&pr->state_lock);
+	static const char *const reasons[] = {[SPA_COMPATIBILITY_OK] = "ok",
+					      [SPA_COMPATIBILITY_OUTSIDE] = "incompatible-feat",
+					      [SPA_COMPATIBILITY_DISABLED] = "feat-disabled",
+					      [SPA_COMPATIBILITY_ERR] = "compatibility-err"};
 
-	if (strcmp(nvlist_string_or(spa->config, "compatibility", "off"), "off") != 0)
-		return false; /* on purpose */
-	for (size_t i = 0; i < spa_feature_table_len; i++) {
-		const struct spa_feature *f = &spa_feature_table[i];
-
-		if (!f->not_by_upgrade && !nvlist_exists(pr->read_features, f->guid) &&
-		    !nvlist_exists(pr->write_features, f->guid))
-			return true;
-	}
-	return false;
+	return reasons[spa_compatibility_state(spa, NULL)];
 }
 
 static bool has_errata(const struct spa *spa)
@@ -477,7 +471,7 @@ static const char *reason_choose(const struct spa *spa, const struct conditions 
 		return "errata";
 	if (spa->version < SPA_VERSION)
 		return "version-older";
-	return features_are_disabled(spa) ? "feat-disabled" : "ok";
+	return features_reason(spa);
 }
 
 static void head_add(struct spa *spa, struct nvlist *l)

@@ -64,13 +64,8 @@ int spa_version_raise(struct spa *spa, uint64_t version, struct err *e)
 static int features_wanted(struct spa *spa, struct nvlist *names, struct err *e)
 {
 	struct spa_compatibility compat;
-	autofree char *value = NULL;
-	int err;
+	int err = spa_compatibility_of(spa, &compat, e);
 
-	pthread_mutex_lock(&spa_priv(spa)->state_lock);
-	value = xstrdup(nvlist_string_or(spa->config, "compatibility", ""));
-	pthread_mutex_unlock(&spa_priv(spa)->state_lock);
-	err = spa_compatibility_load(value, &compat, e);
 	if (err)
 		return err;
 	for (size_t i = 0; i < spa_feature_table_len; i++) {

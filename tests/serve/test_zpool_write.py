@@ -4,7 +4,7 @@ import os
 
 import tarnlib
 from tarnlib import check, contains, eq
-from writelib import MIB, create, files, folder, reimport, verify
+from writelib import FEATURES, MIB, create, files, folder, reimport, verify
 
 
 def test_create_and_look(t):
@@ -23,9 +23,79 @@ def test_create_and_look(t):
 
 
 def test_what_openzfs_of_old_can_open(t):
-    """Without features, and with those of a compatibility file, Debian's zdb reads what was made."""
+    """Without features Debian's zdb reads what was made."""
     create(t, '-d', n=2, newest=True)
     eq({row[2] for row in t.zpool('get', '-H', 'all', 'tank').rows() if row[1].startswith('feature@')}, {'disabled'})
+    t.zpool('export', 'tank')
+    verify(t)
+
+
+def features(t, pool='tank'):
+    """The features that are not disabled."""
+    return {row[1][len('feature@'):] for row in t.zpool('get', '-H', 'all', pool).rows()
+            if row[1].startswith('feature@') and row[2] != 'disabled'}
+
+
+def test_compatibility_is_what_old_software_opens(t):
+    create(t, '-o', 'compatibility=openzfs-2.1-linux', newest=True)
+    eq(features(t), set(FEATURES) | {'multi_vdev_crash_dump', 'draid'})
+    t.zfs('create', '-V', '32M', 'tank/v')
+    eq(t.zpool('status', '-x').out, 'all pools are healthy\n')
+    check('status:' not in t.zpool('status', 'tank').out)
+    contains(t.zpool('upgrade', 'tank').out, 'already has all supported and requested')
+    r = t.zpool('set', 'feature@block_cloning=enabled', 'tank', code=1)
+    contains(r.err, "'compatibility'")
+    t.zpool('export', 'tank')
+    verify(t)
+    reimport(t)
+    eq(t.zpool('get', '-H', '-o', 'value,source', 'compatibility', 'tank').out, 'openzfs-2.1-linux\tlocal\n')
+    t.zpool('set', 'compatibility=openzfs-2.2', 'tank')
+    contains(t.zpool('status', 'tank').out, 'Some supported and requested features are not enabled')
+    eq(t.zpool('upgrade', 'tank').out.count('  '), 5)
+    check('block_cloning' in features(t) and 'fast_dedup' not in features(t))
+    t.zpool('export', 'tank')
+
+
+def test_compatibility_that_is_left_or_unknown_is_told(t):
+    path, = files(t)
+    r = t.zpool('create', '-m', 'none', '-o', 'compatibility=zol-0.6.1', '-o', 'feature@sha512=enabled', 'tank', path)
+    contains(r.err, 'warning')
+    contains(r.err, 'sha512')
+    contains(t.zpool('status', 'tank').out, "despite not being")
+    eq(t.zpool('status', '-x').out, 'all pools are healthy\n')
+    for value in ('nonsense', 'off,zol-0.8', 'zol-0.8,nonsense', '../zol-0.8', '/etc/passwd', 'zol-0.8,'):
+        r = t.zpool('set', 'compatibility=' + value, 'tank', code=1)
+        contains(r.err, 'compatibility file')
+    contains(t.zpool('set', 'compatibility=legacy', 'tank').err, 'lz4_compress')
+    eq(t.zpool('set', 'compatibility=off', 'tank').err, '')
+    eq(t.zpool('get', '-H', '-o', 'value,source', 'compatibility', 'tank').out, 'off\tdefault\n')
+    t.zpool('destroy', 'tank')
+    t.zpool('create', '-m', 'none', '-o', 'compatibility=legacy', 'tank', path)
+    eq(features(t), set())
+    t.zpool('destroy', 'tank')
+    r = t.zpool('create', '-m', 'none', '-o', 'compatibility=nonsense', 'tank', path, code=1)
+    contains(r.err, "'nonsense' does not exist")
+
+
+def test_compatibility_file_that_went_away(t):
+    """The pool goes on, and says so."""
+    mine = os.path.join(t.dir, 'data', 'compatibility.d')
+    os.makedirs(mine)
+    t.env['TARN_DATADIR'] = os.path.dirname(mine)
+    for name, text in (('mine', '# comment\nasync_destroy, lz4_compress\textensible_dataset # more\nfrom_the_future\n'),
+                       ('cut', 'async_destroy'), ('empty', '')):
+        with open(os.path.join(mine, name), 'w') as f:
+            f.write(text)
+    create(t, '-o', 'compatibility=mine', newest=True)
+    eq(features(t), {'async_destroy', 'lz4_compress', 'extensible_dataset'})
+    for name in ('cut', 'empty'):
+        contains(t.zpool('set', 'compatibility=' + name, 'tank', code=1).err, 'cannot be used')
+    os.unlink(os.path.join(mine, 'mine'))
+    contains(t.zpool('status', 'tank').out, 'could not be')
+    contains(t.zpool('upgrade', 'tank', code=1).err, "'mine' does not exist")
+    t.zpool('export', 'tank')
+    reimport(t)
+    t.zpool('set', 'compatibility=', 'tank')
     t.zpool('export', 'tank')
     verify(t)
 

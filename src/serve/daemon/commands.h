@@ -21,11 +21,12 @@
  *
  * Whatever changes a pool takes `command` str, the client's command line, which goes into the pool's history:
  * pool.create     name str, real_name str (-t), tree list (vdev_spec.h), props list of str, fs_props list of str,
- * altroot str, no_features bool, force bool, dry bool -> failures strs (the mount)
+ * altroot str, no_features bool, force bool, dry bool -> failures strs (the mount),
+ * warnings strs
  * pool.destroy    name str, force bool
  * pool.add        name str, tree list, force bool, dry bool
  * pool.remove     name str, device str
- * pool.set        name str, vdev str, props list of str
+ * pool.set        name str, vdev str, props list of str -> warnings strs
  * pool.upgrade    name str, version (absent: feature flags) -> from, to, features strs
  * pool.reguid     name str, guid
  * pool.checkpoint name str, discard bool

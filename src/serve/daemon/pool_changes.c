@@ -73,7 +73,11 @@ static int change_set(struct spa *spa, const struct nvlist *args, struct nvlist 
 	autonv struct nvlist *empty = nvlist_create();
 	const struct nvlist *props = list_or_empty(args, "props", empty);
 
-	return vdev ? spa_vdev_props_set(spa, vdev, props, e) : spa_props_set(spa, props, e);
+	int err = vdev ? spa_vdev_props_set(spa, vdev, props, e) : spa_props_set(spa, props, e);
+
+	if (!err && nvlist_exists(props, "compatibility"))
+		spa_compatibility_warn(spa, result);
+	return err;
 }
 
 static int change_upgrade(struct spa *spa, const struct nvlist *args, struct nvlist *result, struct err *e)
@@ -204,6 +208,7 @@ int command_pool_create(struct control_request *rq, const struct nvlist *args, s
 	err = pool_create(d, &c, &p, e);
 	if (err || c.dry)
 		return err;
+	spa_compatibility_warn(p->spa, result);
 	mounts_mount_all(d, p, p->name, &mr, failures_add, &f);
 	failures_finish(&f, result);
 	pool_release(d, p);
