@@ -25,6 +25,7 @@ int waiter_wait(struct waiter *w)
 	int err;
 
 	BUG_ON(thread_is_cpu_worker());
+	taskq_hand_over();
 	pthread_mutex_lock(&w->lock);
 	while (!w->done)
 		pthread_cond_wait(&w->cond, &w->lock);

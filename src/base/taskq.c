@@ -5,6 +5,9 @@
 #include "base/sync.h"
 #include "base/taskq.h"
 
+#define GATHERED_MAX 32u /* tasks that are handed over at once */
+#define TAKEN_MAX    8u  /* tasks that a worker takes at once */
+
 struct taskq {
 	pthread_mutex_t lock; /* guards all below; innermost, nothing is taken while it is held */
 	pthread_cond_t work;
@@ -25,33 +28,48 @@ bool thread_is_cpu_worker(void)
 	return this_is_cpu_worker;
 }
 
-/* The next task, or NULL when the queue ends and nothing is left. */
-static struct task *taskq_next(struct taskq *tq)
+/* Of short tasks a worker takes its share of what waits; those that may wait for each other are taken one by one. */
+static unsigned taskq_share_locked(const struct taskq *tq)
 {
-	struct list_node *n;
+	return tq->is_cpu ? MIN(MAX((unsigned)tq->tasks.len / tq->nthreads, 1u), TAKEN_MAX) : 1;
+}
 
+/* The next tasks; none when the queue ends and nothing is left. */
+static void taskq_take(struct taskq *tq, struct list *taken)
+{
 	pthread_mutex_lock(&tq->lock);
-	while (!(n = list_pop(&tq->tasks)) && !tq->ending) {
+	while (list_is_empty(&tq->tasks) && !tq->ending) {
 		tq->idle++;
 		pthread_cond_wait(&tq->work, &tq->lock);
 		tq->idle--;
 		if (tq->wakeups > 0)
 			tq->wakeups--;
 	}
+	for (unsigned n = taskq_share_locked(tq); n > 0 && !list_is_empty(&tq->tasks); n--)
+		list_append(taken, list_pop(&tq->tasks));
 	pthread_mutex_unlock(&tq->lock);
-	return n ? container_of(n, struct task, node) : NULL;
 }
 
 static void *taskq_thread(void *arg)
 {
 	struct taskq *tq = arg;
-	struct task *t;
+	struct list taken;
 
 	this_is_cpu_worker = tq->is_cpu;
 	pthread_setname_np(pthread_self(), tq->name);
-	while ((t = taskq_next(tq)))
-		t->run(t);
-	return NULL;
+	list_init(&taken);
+	for (;;) {
+		struct list_node *n;
+
+		taskq_take(tq, &taken);
+		if (list_is_empty(&taken))
+			return NULL;
+		while ((n = list_pop(&taken))) {
+			struct task *t = container_of(n, struct task, node);
+
+			t->run(t);
+		}
+	}
 }
 
 static struct taskq *taskq_make(const char *name, unsigned threads, bool is_cpu)
@@ -96,12 +114,13 @@ void taskq_destroy(struct taskq *tq)
 }
 
 /* One sleeper is woken per task, and none when every sleeper is already on its way. */
-static bool taskq_needs_wakeup_locked(struct taskq *tq)
+static unsigned taskq_wakeups_locked(struct taskq *tq)
 {
-	if (tq->idle <= tq->wakeups || tq->tasks.len <= tq->wakeups)
-		return false;
-	tq->wakeups++;
-	return true;
+	unsigned wanted = (unsigned)MIN((size_t)tq->idle, tq->tasks.len);
+	unsigned more = wanted > tq->wakeups ? wanted - tq->wakeups : 0;
+
+	tq->wakeups += more;
+	return more;
 }
 
 /*
@@ -110,17 +129,69 @@ static bool taskq_needs_wakeup_locked(struct taskq *tq)
  */
 static void taskq_unlock_and_wake(struct taskq *tq)
 {
-	bool wake = taskq_needs_wakeup_locked(tq), is_cpu = tq->is_cpu;
+	unsigned wake = taskq_wakeups_locked(tq);
+	bool is_cpu = tq->is_cpu;
 
-	if (wake && !is_cpu)
+	for (; wake > 0 && !is_cpu; wake--)
 		pthread_cond_signal(&tq->work);
 	pthread_mutex_unlock(&tq->lock);
-	if (wake && is_cpu)
+	for (; wake > 0; wake--)
 		pthread_cond_signal(&tq->work);
+}
+
+/* --- gathering --- */
+
+static _Thread_local struct {
+	unsigned depth;
+	struct list front, back;
+} gathered;
+
+void taskq_gather(void)
+{
+	if (gathered.depth++ > 0)
+		return;
+	list_init(&gathered.front);
+	list_init(&gathered.back);
+}
+
+void taskq_hand_over(void)
+{
+	struct taskq *tq = cpu_taskq();
+	struct list_node *n;
+
+	if (gathered.depth == 0 || gathered.front.len + gathered.back.len == 0)
+		return;
+	pthread_mutex_lock(&tq->lock);
+	while ((n = list_last(&gathered.front))) {
+		list_remove(&gathered.front, n);
+		list_prepend(&tq->tasks, n);
+	}
+	list_splice(&tq->tasks, &gathered.back);
+	taskq_unlock_and_wake(tq);
+}
+
+void taskq_gather_end(void)
+{
+	if (gathered.depth == 1)
+		taskq_hand_over();
+	gathered.depth--;
+}
+
+static bool taskq_gathers(const struct taskq *tq)
+{
+	if (gathered.depth == 0 || !tq->is_cpu)
+		return false;
+	if (gathered.front.len + gathered.back.len >= GATHERED_MAX)
+		taskq_hand_over();
+	return true;
 }
 
 void taskq_dispatch(struct taskq *tq, struct task *t)
 {
+	if (taskq_gathers(tq)) {
+		list_append(&gathered.back, &t->node);
+		return;
+	}
 	pthread_mutex_lock(&tq->lock);
 	list_append(&tq->tasks, &t->node);
 	taskq_unlock_and_wake(tq);
@@ -128,6 +199,10 @@ void taskq_dispatch(struct taskq *tq, struct task *t)
 
 void taskq_dispatch_front(struct taskq *tq, struct task *t)
 {
+	if (taskq_gathers(tq)) {
+		list_prepend(&gathered.front, &t->node);
+		return;
+	}
 	pthread_mutex_lock(&tq->lock);
 	list_prepend(&tq->tasks, &t->node);
 	taskq_unlock_and_wake(tq);

@@ -26,6 +26,13 @@ void taskq_dispatch(struct taskq *tq, struct task *t);
 /* Ahead of everything queued: for the follow-up step of what is already half done. */
 void taskq_dispatch_front(struct taskq *tq, struct task *t);
 
+/* Between the two, what this thread gives to cpu_taskq() is gathered and handed over in batches: for loops that start
+ * or end many small things. The thread does not wait for any of it meanwhile, but for waiter_wait, which hands over
+ * what is gathered. They nest. */
+void taskq_gather(void);
+void taskq_gather_end(void);
+void taskq_hand_over(void);
+
 /* The process-wide worker pool, made at first use. */
 struct taskq *cpu_taskq(void);
 bool thread_is_cpu_worker(void);

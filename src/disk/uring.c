@@ -13,6 +13,7 @@
 
 #include "base/os.h"
 #include "base/sync.h"
+#include "base/taskq.h"
 #include "disk/file.h"
 
 #define RING_ENTRIES 256
@@ -199,12 +200,14 @@ static void ring_reap(struct ring *ring)
 			res[i] = cqes[i]->res;
 		}
 		io_uring_cq_advance(&ring->uring, n);
+		taskq_gather();
 		for (unsigned i = 0; i < n; i++) {
 			if (slot[i])
 				slot_complete(ring, slot[i], res[i]);
 			else
 				wake_arm(ring);
 		}
+		taskq_gather_end();
 	}
 }
 

@@ -3,7 +3,7 @@
 #include "dmu/dbuf.h"
 
 #define SHARDS_LARGE 8u
-#define SHARDS_HUGE  64u
+#define SHARDS_HUGE  256u
 #define BLOCKS_HUGE  16384u
 #define BLOCKS_LARGE 64u /* an object of so many blocks gets a table of several shards */
 #define DNODE_HEADER 64u

@@ -1,5 +1,6 @@
 /* Writing a group of an object set: the loop of events, the meta-dnode, the header. See dmu/sync.h. */
 #include "base/log.h"
+#include "base/taskq.h"
 #include "dmu/sync.h"
 
 #define SYNC_BYTES  (UINT64_C(24) << 20) /* being written at once */
@@ -124,10 +125,13 @@ static void start_what_fits(struct sync *s)
 
 static void sync_loop(struct sync *s)
 {
-	start_what_fits(s);
-	while (s->in_flight > 0) {
-		events_run(s);
+	for (;;) {
+		taskq_gather();
 		start_what_fits(s);
+		taskq_gather_end();
+		if (s->in_flight == 0)
+			return;
+		events_run(s);
 	}
 }
 

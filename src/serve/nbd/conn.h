@@ -84,6 +84,7 @@ struct nbd_conn {
 	pthread_mutex_t lock; /* guards everything below; innermost */
 	struct list out;
 	bool sending, closing, paused, draining, event_out;
+	bool corked;      /* the loop takes requests, and sends afterwards what is answered meanwhile */
 	bool in_payload;  /* is being received: it is taken in whatever else is in flight */
 	bool starved;     /* a write waits for memory */
 	bool stalled;     /* input was not wanted when the loop last looked: have it look again when that changes */

@@ -18,8 +18,10 @@
 #define LISTENERS_MAX   8
 #define CONNECTIONS_MAX 4096
 #define SEND_VECTORS    128
-#define LOOK_MS         2000 /* between two looks for clients that do not come to the point */
-#define LOOK_SHORT_MS   250  /* while some wait for memory */
+#define CORKED_MAX      16u         /* replies that wait while the loop takes requests */
+#define INPUT_SIZE      (64u << 10) /* requests and small payloads are received that much at a time */
+#define LOOK_MS         2000        /* between two looks for clients that do not come to the point */
+#define LOOK_SHORT_MS   250         /* while some wait for memory */
 /* Room for whole replies, so that a completion rarely has to leave the rest to the loop. */
 #define SOCKET_SEND_BUFFER (4 << 20)
 
@@ -347,7 +349,7 @@ void conn_send(struct nbd_conn *c, struct nbd_out *o)
 	c->queued_bytes += o->queued_bytes;
 	if (c->tls)
 		conn_poke_locked(c); /* a session is its loop's alone */
-	else
+	else if (!c->corked || c->out.len >= CORKED_MAX)
 		conn_flush_locked(c);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -410,6 +412,7 @@ int conn_start_tls(struct nbd_conn *c)
 	bool sent;
 
 	pthread_mutex_lock(&c->lock);
+	conn_flush_locked(c);
 	sent = list_is_empty(&c->out);
 	pthread_mutex_unlock(&c->lock);
 	if (!c->server->tls || c->tls || !sent)
@@ -472,17 +475,27 @@ static int conn_parse(struct nbd_conn *c)
 	return r;
 }
 
+static void conn_cork(struct nbd_conn *c, bool corked)
+{
+	pthread_mutex_lock(&c->lock);
+	c->corked = corked;
+	if (!corked && !c->tls)
+		conn_flush_locked(c);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Replies to what is there now go together. */
 static int conn_input(struct nbd_conn *c)
 {
 	int r;
 
+	conn_cork(c, true);
 	while ((r = conn_parse(c)) == 0) {
-		if (c->in_len == c->in_cap)
-			return -EPROTO; /* every step takes less than the buffer holds */
-		r = conn_fill(c);
+		r = c->in_len == c->in_cap ? -EPROTO : conn_fill(c); /* every step takes less than the buffer holds */
 		if (r)
 			break;
 	}
+	conn_cork(c, false);
 	return r == -EAGAIN || r > 0 ? 0 : r;
 }
 
@@ -543,7 +556,7 @@ void nbd_server_adopt(struct nbd_server *s, int fd)
 	c->is_tcp = c->peer.ss_family == AF_INET || c->peer.ss_family == AF_INET6;
 	c->server = s;
 	c->fd = fd;
-	c->in_cap = 2 * NBD_OPTION_MAX;
+	c->in_cap = INPUT_SIZE;
 	c->in = c->in_base = xmalloc(c->in_cap);
 	c->negotiating = true;
 	c->born = now_ns();

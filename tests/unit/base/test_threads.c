@@ -136,6 +136,63 @@ static void cpu_workers_know_themselves(void **state)
 	assert_false(thread_is_cpu_worker());
 }
 
+/* What is gathered runs at the end, at the end of the outermost of several, or when the thread waits for it. */
+static void what_is_gathered_runs_once_and_in_time(void **state)
+{
+	struct job *jobs = xcalloc(TASKS, sizeof(*jobs));
+	struct where wh = {.task.run = where_run};
+	atomic_uint runs = 0;
+	struct waiter w;
+
+	waiter_init(&w);
+	queue = cpu_taskq();
+	taskq_gather();
+	for (int i = 0; i < TASKS; i++) {
+		jobs[i] = (struct job){.task.run = job_run, .runs = &runs, .last = &w, .again = i % 3};
+		taskq_gather();
+		(i % 2 ? taskq_dispatch : taskq_dispatch_front)(queue, &jobs[i].task);
+		taskq_gather_end();
+	}
+	taskq_gather_end();
+	assert_int_equal(waiter_wait(&w), -EAGAIN);
+	assert_int_equal(atomic_load(&runs), TASKS);
+	waiter_init(&wh.w);
+	taskq_gather();
+	taskq_dispatch(queue, &wh.task);
+	assert_int_equal(waiter_wait(&wh.w), 0);
+	taskq_gather_end();
+	free(jobs);
+}
+
+/* A task that waits for a later one in the same queue: none of them is kept back behind it. */
+struct pair {
+	struct task first, second;
+	struct waiter w;
+};
+
+static void pair_wait(struct task *t)
+{
+	assert_int_equal(waiter_wait(&container_of(t, struct pair, first)->w), 0);
+}
+
+static void pair_done(struct task *t)
+{
+	waiter_done(&container_of(t, struct pair, second)->w, 0);
+}
+
+static void tasks_that_wait_for_each_other_are_not_taken_together(void **state)
+{
+	struct taskq *tq = taskq_create("unit", 2);
+	struct pair p = {.first.run = pair_wait, .second.run = pair_done};
+
+	waiter_init(&p.w);
+	taskq_gather(); /* which is for computation, not for these */
+	taskq_dispatch(tq, &p.first);
+	taskq_dispatch(tq, &p.second);
+	taskq_destroy(tq);
+	taskq_gather_end();
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock2 = PTHREAD_MUTEX_INITIALIZER;
 
@@ -164,6 +221,8 @@ int main(void)
 	    cmocka_unit_test(every_task_runs_once),
 	    cmocka_unit_test(destroy_runs_what_is_queued),
 	    cmocka_unit_test(cpu_workers_know_themselves),
+	    cmocka_unit_test(what_is_gathered_runs_once_and_in_time),
+	    cmocka_unit_test(tasks_that_wait_for_each_other_are_not_taken_together),
 	    cmocka_unit_test(scoped_locks_end_with_their_scope),
 	};
 
