@@ -103,7 +103,7 @@ def pool_file():
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     with open(path, "wb") as f:
-        os.posix_fallocate(f.fileno(), 0, SIZE * 4 + 2 * GIB)
+        os.posix_fallocate(f.fileno(), 0, SIZE * 7 + 2 * GIB)
     return path
 
 
