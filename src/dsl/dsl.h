@@ -50,6 +50,9 @@ struct dsl_pool {
 	dsl_owner_fn owner; /* dsl_set_owner's */
 	/* zvol's: sets a volume's size when the property is set; waits. NULL: refused. */
 	int (*set_volsize)(struct dsl_dataset *ds, uint64_t volsize, struct err *e);
+	/* zvol's: a head that is about to be looked at as it is on the devices; what only its intent log holds after a
+	 * crash is replayed, once its key is loaded. Waits. NULL: nothing is logged here. */
+	int (*replay_log)(struct dsl_dataset *head, struct err *e);
 	struct dsl_cache *cache;
 	struct dsl_write *write; /* dsl's own: tasks, dirty sets, what spa handed down; NULL: opened read-only */
 };

@@ -267,6 +267,23 @@ static void snapshot_sync(void *arg, struct tx *tx)
 		one_sync(a, a->names[i], tx);
 }
 
+/* What was promised to be safe before a crash is in the snapshot, though nobody has opened the volume since. */
+static int heads_replay(struct dsl_pool *p, const char *const *names, size_t n, struct err *e)
+{
+	struct dsl_dataset *head;
+	const char *snap;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err && p->replay_log; i++) {
+		err = dsl_snapname_split(p, names[i], &head, &snap, e);
+		if (err)
+			break;
+		err = p->replay_log(head, e);
+		dsl_dataset_release(head);
+	}
+	return err;
+}
+
 int dsl_snapshot(struct dsl_pool *p, const char *const *names, size_t n, const struct nvlist *props, struct err *e)
 {
 	struct snapshot_arg a = {.p = p, .names = names, .n = n, .props = props, .now = dsl_time()};
@@ -274,6 +291,7 @@ int dsl_snapshot(struct dsl_pool *p, const char *const *names, size_t n, const s
 			     .sync = snapshot_sync,
 			     .arg = &a,
 			     .blocks = (unsigned)(BLOCKS_PER_NAME * MIN(n, UINT32_MAX / 4))};
+	int err = heads_replay(p, names, n, e);
 
-	return n ? dsl_task_run(p, &t, e) : 0;
+	return n && !err ? dsl_task_run(p, &t, e) : err;
 }

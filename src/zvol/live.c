@@ -1,4 +1,5 @@
 /* Volumes that are open for writing, and their size. */
+#include "dsl/dsl_write.h"
 #include "zvol/zvol_impl.h"
 
 /* Guards the list, and opens and state of each. Not held while a device or a group is waited for. */
@@ -102,6 +103,26 @@ void zvol_live_close(struct zvol_live *v)
 		return;
 	zil_close(v->zil);
 	live_destroy(v);
+}
+
+int zvol_replay_log(struct dsl_dataset *head, struct err *e)
+{
+	struct err why = ERR_INIT;
+	struct objset *os;
+	struct zvol *zv;
+	bool needed;
+	int err;
+
+	if (bp_is_hole(&head->bp) || dsl_dataset_open_raw(head, &os, NULL))
+		return 0; /* there is no log, or nothing that could be replayed into */
+	needed = os->type == OBJSET_ZVOL && zil_needs_replay(os);
+	objset_release(os);
+	if (!needed)
+		return 0;
+	err = zvol_open(head, &zv, &why);
+	if (!err)
+		zvol_close(zv);
+	return !err || err == -EKEY ? 0 : err_set(e, err, "%s", why.text);
 }
 
 /* --- size --- */

@@ -62,6 +62,8 @@ int zvol_create_objects(struct objset *os, uint64_t volsize, uint32_t volblocksi
 uint64_t zvol_volsize_to_reservation(const struct vdev *root, uint64_t volsize, uint32_t volblocksize, unsigned copies);
 /* -EINVAL with why: rules of 8.2, 8.3. */
 int zvol_check_sizes(uint64_t volsize, uint32_t volblocksize, uint32_t max_block, struct err *e);
+/* For dsl_pool.replay_log: replays the log that a crash left of a volume. Without its key the log stays as it is. */
+int zvol_replay_log(struct dsl_dataset *head, struct err *e);
 /* Set volsize: the data set may be open. Blocking, waits for the group. */
 int zvol_set_size(struct dsl_dataset *ds, uint64_t volsize, struct err *e);
 

@@ -122,16 +122,21 @@ def write_at_random(t, name, block, seed):
     return hashlib.sha256(model).hexdigest()
 
 
+def kill_daemon(t):
+    pid = t.daemon_pid()
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: t.daemon_pid() != pid, 'the end of the daemon')
+
+
 def left_by_a_kill(t):
     """A pool whose daemon was killed after flushes; volume -> sum of what was flushed."""
     create(t)
     for name, (block, options) in VOLUMES.items():
         t.zfs('create', '-s', '-V', '8M', '-b', str(block), *options, name)
     t.zpool('sync')
+    t.tarn('tunable', 'zfs_txg_timeout=3600')  # what was flushed is in the log alone
     sums = {name: write_at_random(t, name, block, i) for i, (name, (block, _)) in enumerate(VOLUMES.items())}
-    pid = t.daemon_pid()
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: t.daemon_pid() != pid, 'the end of the daemon')
+    kill_daemon(t)
     return sums
 
 
@@ -142,6 +147,32 @@ def test_our_own_log_is_replayed(t):
         eq(sha256_copied(t, name), want, name)
     t.zpool('export', 'tank')
     verify(t)
+
+
+def test_snapshots_have_what_the_log_holds(t):
+    """Taken before anybody opened the volume, and read before, as are their clones; also by the name of the pool's top."""
+    sums = left_by_a_kill(t)
+    t.zpool('import', '-f', '-d', folder(t), '-N', 'tank')
+    t.zfs('snapshot', 'tank/a@s')
+    t.zfs('snapshot', '-r', 'tank@all')
+    for name, want in sums.items():
+        eq(sha256_copied(t, name + '@all'), want, name)
+        t.zfs('clone', name + '@all', name + '-clone')
+        eq(sha256_copied(t, name + '-clone'), want, name)
+        eq(sha256_copied(t, name), want, name)
+    eq(sha256_copied(t, 'tank/a@s'), sums['tank/a'])
+    t.zpool('export', 'tank')
+    verify(t)
+
+
+def test_snapshots_have_what_openzfs_logged(t):
+    for pool, volume in POOLS.items():
+        where, _ = import_copy(t, pool)
+        name = t.pool_name(pool)
+        t.zfs('snapshot', '-r', name + '@all')
+        eq(sha256_copied(t, volume + '@all'), tarnlib.manifest(pool)['volumes'][volume]['sha256'], pool)
+        t.zpool('export', name)
+        verify_folder(t, where, name)
 
 
 def test_openzfs_replays_our_log(t):

@@ -159,6 +159,7 @@ static int pool_reserve(struct tarn_daemon *d, const char *name, uint64_t guid, 
 static void pool_attach(struct tarn_daemon *d, struct pool *p, struct spa *spa)
 {
 	spa->dsl->set_volsize = zvol_set_size;
+	spa->dsl->replay_log = zvol_replay_log;
 	mounts_pool_attach(d, p, spa);
 	pthread_mutex_lock(&d->lock);
 	p->guid = spa->guid;
