@@ -30,6 +30,7 @@ struct spec {
 	char *const *words;
 	size_t n, at;
 	enum spec_class class;
+	unsigned once; /* classes seen that may be named but once, as bits */
 	bool force;
 	uint64_t ashift;
 	struct spec_list tops, spares, caches;
@@ -298,6 +299,20 @@ static int top_add(struct spec *s, struct nvlist *vd, bool group, const char *wo
 	return 0;
 }
 
+/* A word such as "log"; what follows is of that class. */
+static int class_begin(struct spec *s, const char *word)
+{
+	bool many = s->class == CLASS_SPECIAL || s->class == CLASS_DEDUP || s->class == CLASS_NORMAL;
+	enum spec_class next;
+
+	if (!many && s->once & 1u << s->class)
+		return err_set(s->e, -EINVAL, "invalid vdev specification: '%s' can be specified only once", word);
+	s->once |= 1u << s->class;
+	if (++s->at == s->n || word_is_class(s->words[s->at], &next))
+		return err_set(s->e, -EINVAL, "invalid vdev specification: '%s' requires at least 1 device", word);
+	return 0;
+}
+
 static int words_parse(struct spec *s)
 {
 	while (s->at < s->n) {
@@ -307,9 +322,9 @@ static int words_parse(struct spec *s)
 		int err;
 
 		if (word_is_class(word, &s->class)) {
-			if (++s->at == s->n || word_is_class(s->words[s->at], &s->class))
-				return err_set(s->e, -EINVAL,
-					       "invalid vdev specification: '%s' requires at least 1 device", word);
+			err = class_begin(s, word);
+			if (err)
+				return err;
 			continue;
 		}
 		err = group ? group_parse(s, &vd) : device_parse(s, word, &vd);
@@ -348,17 +363,17 @@ static int devices_check_twice(struct spec *s, const struct nvlist *vd, struct s
 
 struct replication {
 	const char *type;
-	uint64_t parity, children;
+	uint64_t redundancy; /* devices that may fail */
 };
 
 static struct replication replication_of(const struct nvlist *vd)
 {
-	struct replication r = {nvlist_string_or(vd, "type", ""), nvlist_u64_or(vd, "nparity", 0), 1};
+	struct replication r = {nvlist_string_or(vd, "type", ""), nvlist_u64_or(vd, "nparity", 0)};
 	struct nvlist *const *child;
 	size_t n;
 
-	if (nvlist_lists(vd, "children", &child, &n) == 0)
-		r.children = n;
+	if (strcmp(r.type, "mirror") == 0 && nvlist_lists(vd, "children", &child, &n) == 0)
+		r.redundancy = n - 1;
 	if (strcmp(r.type, "file") == 0)
 		r.type = "disk";
 	return r;
@@ -394,7 +409,7 @@ static int children_check(struct spec *s, const struct nvlist *vd)
 
 static int replication_check(struct spec *s)
 {
-	struct replication first = {NULL, 0, 0}, r;
+	struct replication first = {NULL, 0}, r;
 	int err = 0;
 
 	for (size_t i = 0; i < s->tops.n && !err; i++) {
@@ -404,11 +419,15 @@ static int replication_check(struct spec *s)
 		r = replication_of(s->tops.v[i]);
 		if (!first.type)
 			first = r;
-		else if (strcmp(first.type, r.type) || first.parity != r.parity || first.children != r.children)
-			err = err_set(s->e, -EINVAL,
-				      "mismatched replication level: both %" PRIu64 "-way %s and %" PRIu64
-				      "-way %s vdevs are present",
-				      first.children, first.type, r.children, r.type);
+		else if ((strcmp(first.type, "disk") == 0) != (strcmp(r.type, "disk") == 0))
+			err = err_set(s->e, -EINVAL, "mismatched replication level: both %s and %s vdevs are present",
+				      first.type, r.type);
+		else if (first.redundancy != r.redundancy)
+			err = err_set(
+			    s->e, -EINVAL,
+			    "mismatched replication level: %s and %s vdevs with different redundancy, %" PRIu64
+			    " and %" PRIu64 ", are present",
+			    first.type, r.type, first.redundancy, r.redundancy);
 	}
 	if (err)
 		err_hint(s->e, "use '-f' to override");

@@ -116,6 +116,10 @@ static int create_run(const struct create_options *o, const char *name, char **w
 		fprintf(stderr, "%s\n", e.text);
 		return CLI_ERROR;
 	}
+	if (o->altroot && nvlist_exists(o->props, "altroot")) {
+		fprintf(stderr, "property 'altroot' specified multiple times\n");
+		return CLI_ERROR;
+	}
 	create_args(o, name, tree, args);
 	failed = zpool_change("pool.create", args, "create", name, &result);
 	if (failed)

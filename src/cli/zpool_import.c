@@ -255,7 +255,10 @@ static int option_take(struct import_options *o, int opt)
 		return 0;
 	case 'R':
 		o->altroot = optarg;
-		return optarg[0] == '/' ? 0 : CLI_USAGE;
+		if (optarg[0] == '/')
+			return 0;
+		fprintf(stderr, "invalid alternate root '%s': must be an absolute path\n", optarg);
+		return CLI_USAGE;
 	case 'o':
 		return property_take(o, optarg);
 	case 'C':

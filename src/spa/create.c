@@ -288,8 +288,8 @@ static struct spa *pool_prepare(struct creation *c, struct err *e)
 	spa->config = nvlist_create();
 	if (args->altroot || c->props.altroot)
 		spa->altroot = xstrdup(args->altroot ? args->altroot : c->props.altroot);
-	if (c->props.cachefile)
-		nvlist_add_string(spa->load_info, "cachefile", c->props.cachefile);
+	if (c->props.cachefile || spa->altroot || spa->temporary_name)
+		nvlist_add_string(spa->load_info, "cachefile", c->props.cachefile ? c->props.cachefile : "none");
 	spa->zp.guid = guid;
 	spa->dp = (struct dmu_pool){.arc = args->arc, .zp = &spa->zp};
 	spa_writer_create(spa, stored, SPA_FIRST_TXG);
@@ -331,7 +331,9 @@ static int names_check(const struct spa_create *args, struct err *e)
 {
 	int err = spa_name_check(args->name, e);
 
-	return err || !args->temporary_name ? err : spa_name_check(args->real_name, e);
+	if (!err && args->temporary_name)
+		err = spa_name_check(args->real_name, e);
+	return err ? err : spa_altroot_check(args->altroot, e);
 }
 
 static void creation_free(struct creation *c)
@@ -355,8 +357,10 @@ static int create(struct creation *c, struct err *e)
 	if (!c->spa)
 		return e ? e->code : -EEXIST;
 	err = pool_make(c, e);
-	if (!err)
+	if (!err) {
+		spa_registered(c->spa, true);
 		return 0;
+	}
 	spa_drop(c->spa);
 	c->spa = NULL;
 	return err;

@@ -29,11 +29,12 @@ struct spa_job {
 	struct spa *spa;
 };
 
-/* --- which pools are imported in this process; registry_lock guards the list, a leaf lock --- */
+/* --- which pools are imported in this process; registry_lock guards the list; after it only state_lock is taken --- */
 struct registered {
 	struct list_node node;
 	uint64_t guid;
 	char name[DSL_NAME_MAX];
+	struct spa *spa; /* while it lives */
 };
 static struct list registry;
 static bool registry_ready;
@@ -70,6 +71,35 @@ bool spa_is_imported(uint64_t guid)
 		list_for_each(&registry, n)
 			if (container_of(n, struct registered, node)->guid == guid)
 				return true;
+	return false;
+}
+
+void spa_registered(const struct spa *spa, bool lives)
+{
+	SCOPED_LOCK(&registry_lock);
+
+	list_for_each(&registry, n) {
+		struct registered *r = container_of(n, struct registered, node);
+
+		if (r->guid == spa->guid)
+			r->spa = lives ? (struct spa *)spa : NULL;
+	}
+}
+
+bool spa_spare_owner(uint64_t guid, char pool[DSL_NAME_MAX])
+{
+	SCOPED_LOCK(&registry_lock);
+
+	if (!registry_ready)
+		return false;
+	list_for_each(&registry, n) {
+		struct registered *r = container_of(n, struct registered, node);
+
+		if (r->spa && spa_has_spare(r->spa, guid)) {
+			str_copy(pool, DSL_NAME_MAX, r->name);
+			return true;
+		}
+	}
 	return false;
 }
 
@@ -197,6 +227,8 @@ void spa_drop(struct spa *spa)
 	bool registered = spa_priv(spa)->registered;
 	uint64_t guid = spa->guid;
 
+	if (registered)
+		spa_registered(spa, false);
 	spa_destroy(spa);
 	if (registered)
 		unregister_pool(guid);
@@ -209,6 +241,8 @@ static void *job_run(void *arg)
 	struct err e = ERR_INIT;
 	int err = spa_load(&ld, &e);
 
+	if (!err && spa_priv(job->spa)->registered)
+		spa_registered(job->spa, true);
 	pthread_mutex_lock(&job->lock);
 	job->err = err;
 	job->e = e;
@@ -305,7 +339,10 @@ static const char *props_first(const struct spa_pool_props *p)
 static int props_check(const struct spa_import *args, struct err *e)
 {
 	struct spa_pool_props p;
-	int err = spa_pool_props_parse(NULL, args->props, SPA_PROPS_IMPORT, &p, e);
+	int err = spa_altroot_check(args->altroot, e);
+
+	if (!err)
+		err = spa_pool_props_parse(NULL, args->props, SPA_PROPS_IMPORT, &p, e);
 
 	if (err)
 		return err;
@@ -338,9 +375,11 @@ static struct spa *spa_prepare(const struct spa_import *args, struct err *e)
 	snprintf(spa->name, sizeof(spa->name), "%s", name);
 	if (args->altroot || (args->props && nvlist_exists(args->props, "altroot")))
 		spa->altroot = xstrdup(args->altroot ? args->altroot : nvlist_string_or(args->props, "altroot", ""));
+	spa->temporary_name = args->temporary_name;
+	if (spa->altroot || spa->temporary_name)
+		nvlist_add_string(spa->load_info, "cachefile", "none");
 	if (args->props && nvlist_exists(args->props, "cachefile"))
 		nvlist_add_string(spa->load_info, "cachefile", nvlist_string_or(args->props, "cachefile", ""));
-	spa->temporary_name = args->temporary_name;
 	return spa;
 }
 

@@ -52,8 +52,12 @@ static int label_check(const char *path, const struct nvlist *label, bool force,
 	uint64_t state = nvlist_u64_or(label, "state", POOL_STATE_ACTIVE), guid = nvlist_u64_or(label, "pool_guid", 0);
 	static const char *const words[] = {"active", "exported", "destroyed", "spare", "cache"};
 
+	char owner[DSL_NAME_MAX];
+
 	if (spa_is_imported(guid))
 		return err_set(e, -EBUSY, "%s is part of active pool '%s'", path, pool);
+	if (state == POOL_STATE_SPARE && spa_spare_owner(nvlist_u64_or(label, "guid", 0), owner))
+		return err_set(e, -EBUSY, "%s is reserved as a hot spare for pool '%s'", path, owner);
 	if (state == POOL_STATE_DESTROYED || force || state > POOL_STATE_L2CACHE)
 		return 0;
 	if (state == POOL_STATE_ACTIVE || state == POOL_STATE_EXPORTED)

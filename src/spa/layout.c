@@ -155,7 +155,7 @@ static int children_check(const struct nvlist *from, const char *type, size_t n,
 	if (strcmp(type, "mirror") == 0)
 		return n >= 2 ? 0 : err_set(e, -EINVAL, "a mirror needs at least 2 devices");
 	if (strcmp(type, "raidz") != 0)
-		return err_set(e, -ENOTSUP, "devices of type '%s' cannot be created", type);
+		return err_set(e, -ENOTSUP, "vdevs of type %s cannot be made yet", type);
 	if (parity < 1 || parity > 3)
 		return err_set(e, -EINVAL, "raidz has a parity of 1, 2 or 3");
 	if (n < parity + 1 || n > CHILDREN_MAX)
@@ -318,15 +318,10 @@ static int tops_make(struct layout *lo, const struct nvlist *tree, struct nvlist
 /* --- replication (11.3) --- */
 struct replication {
 	bool any, mixed_media;
-	const char *type; /* "disk" stands for single devices */
-	uint64_t parity, width;
+	const char *type;    /* "disk" stands for single devices */
+	uint64_t redundancy; /* devices that may fail */
 	bool files;
 };
-
-static bool is_redundant_kind(const char *type)
-{
-	return strcmp(type, "raidz") == 0 || strcmp(type, "draid") == 0;
-}
 
 static void replication_of(const struct nvlist *top, struct replication *r)
 {
@@ -337,32 +332,29 @@ static void replication_of(const struct nvlist *top, struct replication *r)
 	if (is_leaf_type(top)) {
 		r->files = strcmp(r->type, "file") == 0;
 		r->type = "disk";
-		r->width = 1;
 		return;
 	}
-	r->parity = nvlist_u64_or(top, "nparity", 0);
 	if (nvlist_lists(top, "children", &child, &n) == 0 && n) {
 		r->files = strcmp(nvlist_string_or(child[0], "type", ""), "file") == 0;
 		for (size_t i = 1; i < n; i++)
 			r->mixed_media |= (strcmp(nvlist_string_or(child[i], "type", ""), "file") == 0) != r->files;
 	}
-	r->width = n;
+	r->redundancy = strcmp(r->type, "mirror") == 0 ? n - 1 : nvlist_u64_or(top, "nparity", 0);
 }
 
 static int replication_compare(const struct replication *a, const struct replication *b, struct err *e)
 {
-	bool alike = is_redundant_kind(a->type) && is_redundant_kind(b->type);
+	bool single = strcmp(a->type, "disk") == 0;
 
 	if (b->mixed_media || a->files != b->files)
 		err_set(e, -EINVAL, "mismatched replication level: files and disks are mixed");
-	else if (strcmp(a->type, b->type) != 0 && !alike)
+	else if (single != (strcmp(b->type, "disk") == 0))
 		err_set(e, -EINVAL, "mismatched replication level: both %s and %s vdevs are present", a->type, b->type);
-	else if (a->parity != b->parity)
-		err_set(e, -EINVAL, "mismatched replication level: both %" PRIu64 " and %" PRIu64 " parity", a->parity,
-			b->parity);
-	else if (a->width != b->width)
-		err_set(e, -EINVAL, "mismatched replication level: both %" PRIu64 "-way and %" PRIu64 "-way %s",
-			a->width, b->width, a->type);
+	else if (a->redundancy != b->redundancy)
+		err_set(e, -EINVAL,
+			"mismatched replication level: %s and %s vdevs with different redundancy, %" PRIu64
+			" and %" PRIu64 ", are present",
+			a->type, b->type, a->redundancy, b->redundancy);
 	else
 		return 0;
 	err_hint(e, "use '-f' to override");

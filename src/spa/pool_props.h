@@ -22,6 +22,7 @@ struct spa_pool_props {
 /* Errors are sentences as `zpool set` prints them. spa is NULL when creating. */
 int spa_pool_props_parse(struct spa *spa, const struct nvlist *values, enum spa_props_when when,
 			 struct spa_pool_props *out, struct err *e);
+int spa_altroot_check(const char *path, struct err *e); /* NULL: none */
 void spa_pool_props_free(struct spa_pool_props *p);
 /* Syncing context. */
 void spa_pool_props_sync(struct spa *spa, const struct spa_pool_props *p, struct tx *tx);

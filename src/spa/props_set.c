@@ -187,14 +187,19 @@ static int cachefile_set(const struct parse *p, const char *name, const char *va
 	return 0;
 }
 
+int spa_altroot_check(const char *path, struct err *e)
+{
+	return !path || *path == '/'
+		   ? 0
+		   : err_set(e, -EINVAL, "invalid alternate root '%s': must be an absolute path", path);
+}
+
 static int altroot_set(const struct parse *p, const char *name, const char *value)
 {
 	if (p->when == SPA_PROPS_SET)
 		return err_set(p->e, -EINVAL, "property 'altroot' can only be set during pool creation or import");
-	if (*value != '/')
-		return err_set(p->e, -EINVAL, "bad alternate root '%s': not an absolute path", value);
 	p->out->altroot = value;
-	return 0;
+	return spa_altroot_check(value, p->e);
 }
 
 static int readonly_set(const struct parse *p, const char *name, const char *value)

@@ -182,6 +182,10 @@ int spa_name_check(const char *name, struct err *e);
 int spa_register(uint64_t guid, const char *name, struct err *e); /* -EEXIST */
 bool spa_is_imported(uint64_t guid);
 void spa_reregister(uint64_t from, uint64_t to);
+/* The pool, registered before, can be asked from now on, or not any more. */
+void spa_registered(const struct spa *spa, bool lives);
+/* The imported pool that has a device in its list of spares. */
+bool spa_spare_owner(uint64_t guid, char pool[DSL_NAME_MAX]);
 /* Frees a pool, whatever state it is in; nothing is written any more but what spa_writer_stop writes. */
 void spa_drop(struct spa *spa);
 
@@ -214,6 +218,7 @@ void spa_new_tops_use(struct spa *spa);                        /* after the grou
 /* --- spares.c: lists are { spares: [entries] } --- */
 int spa_spares_init(struct spa *spa, const struct nvlist *from, struct err *e); /* their labels; NULL is fine */
 void spa_spares_add(struct spa *spa, const struct nvlist *from, struct tx *tx);
+bool spa_has_spare(struct spa *spa, uint64_t guid);
 int spa_spare_remove(struct spa *spa, const char *name, struct err *e); /* -ENOENT: no spare of that name */
 
 /* --- dtl.c --- */

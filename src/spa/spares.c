@@ -137,6 +137,20 @@ static bool is_called(const struct nvlist *entry, const char *name)
 	return strcmp(path, name) == 0 || strcmp(guid, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
 }
 
+bool spa_has_spare(struct spa *spa, uint64_t guid)
+{
+	struct nvlist *const *entry;
+	size_t n = 0;
+	SCOPED_LOCK(&spa_priv(spa)->state_lock);
+
+	if (spa_priv(spa)->spares && nvlist_lists(spa_priv(spa)->spares, "spares", &entry, &n))
+		n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (nvlist_u64_or(entry[i], "guid", 0) == guid)
+			return true;
+	return false;
+}
+
 int spa_spare_remove(struct spa *spa, const char *name, struct err *e)
 {
 	struct nvlist *const *entry;
