@@ -102,6 +102,7 @@ void cli_json_destroy(struct cli_json *o);
 char *cli_property_show(const struct prop_def *def, const char *exact, bool parsable);
 /* "Sun Nov 30  9:31 2025" */
 char *cli_date_show(uint64_t seconds);
+char *cli_ctime_show(uint64_t seconds);
 /* "00:00:05", "2 days 03:00:00" */
 char *cli_duration_show(uint64_t seconds);
 

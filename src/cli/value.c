@@ -19,6 +19,11 @@ char *cli_date_show(uint64_t seconds)
 	return date_show(seconds, "%a %b %e %k:%M %Y");
 }
 
+char *cli_ctime_show(uint64_t seconds)
+{
+	return date_show(seconds, "%a %b %e %H:%M:%S %Y");
+}
+
 char *cli_duration_show(uint64_t seconds)
 {
 	uint64_t days = seconds / 86400, rest = seconds % 86400;

@@ -92,6 +92,9 @@ static int activity_run(int argc, char **argv, const char *word, const char *opt
 	int opt, failed;
 
 	while ((opt = getopt_long(argc, argv, options, longs, NULL)) != -1) {
+		if (opt != '?' && strchr("csu", opt) && strcmp(how, "start"))
+			return cli_usage("zpool", zpool_commands, word, "-%c cannot be combined with other options",
+					 opt);
 		failed = strchr(options, opt) ? activity_option(opt, args, &how, &wait, &all) : -1;
 		if (failed)
 			return failed < 0 ? cli_usage("zpool", zpool_commands, word, NULL) : failed;
@@ -170,23 +173,23 @@ static void wait_header(const struct wait_options *o)
 			upper[k] = (char)(o->name[i][k] >= 'a' && o->name[i][k] <= 'z' ? o->name[i][k] - 32
 										       : o->name[i][k]);
 		upper[k] = 0;
-		printf("%s%*s", i ? "  " : "", (int)MAX(6, k), upper);
+		printf("  %*s", (int)MAX(6, k), upper);
 	}
 	putchar('\n');
 }
 
 static void wait_cell(const struct wait_options *o, size_t i, bool busy, uint64_t left)
 {
-	char text[SIZE_TEXT] = "-";
+	char text[SIZE_TEXT];
 
-	if (busy && o->exact)
-		snprintf(text, sizeof(text), "%" PRIu64, left);
-	else if (busy)
-		size_print(left, true, text);
-	if (o->scripted)
-		printf("%s%s", i ? "\t" : "", text);
+	if (o->exact)
+		snprintf(text, sizeof(text), "%" PRIu64, busy ? left : 0);
 	else
-		printf("%s%*s", i ? "  " : "", (int)MAX(6, strlen(o->name[i])), text);
+		size_print(busy ? left : 0, false, text);
+	if (o->scripted)
+		printf("\t%s", text);
+	else
+		printf("  %*s", (int)MAX(6, strlen(o->name[i])), text);
 }
 
 static int wait_report(const char *pool, const struct wait_options *o, bool *any)

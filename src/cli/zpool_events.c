@@ -55,6 +55,7 @@ int zpool_events(int argc, char **argv)
 	autonv struct nvlist *args = nvlist_create();
 	struct events_options o = {.verbose = false};
 	struct err e = ERR_INIT;
+	bool clear = false;
 	int opt, err;
 
 	while ((opt = getopt_long(argc, argv, "vHfc", longs, NULL)) != -1) {
@@ -65,10 +66,14 @@ int zpool_events(int argc, char **argv)
 		else if (opt == 'f')
 			o.follow = true;
 		else if (opt == 'c')
-			return events_clear();
+			clear = true;
 		else
 			return cli_usage("zpool", zpool_commands, "events", NULL);
 	}
+	if (clear && (o.verbose || o.scripted || o.follow || optind < argc))
+		return cli_usage("zpool", zpool_commands, "events", "invalid options combined with -c");
+	if (clear)
+		return events_clear();
 	if (optind + 1 < argc)
 		return cli_usage("zpool", zpool_commands, "events", "too many arguments");
 	if (argv[optind])

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 struct history_options {
-	bool internal, longer;
+	bool internal, longer, headed;
+	const char *pool;
 };
 
 static void who_print(const struct nvlist *r)
@@ -58,14 +59,23 @@ static bool internal_print(const struct nvlist *r)
 	return true;
 }
 
+/* When the pool is known to be there. */
+static void heading_print(struct history_options *o)
+{
+	if (!o->headed)
+		printf("History for '%s':\n", o->pool);
+	o->headed = true;
+}
+
 static int record_print(void *arg, const struct nvlist *r)
 {
-	const struct history_options *o = arg;
+	struct history_options *o = arg;
 	const char *command = nvlist_string_or(r, "history command", NULL);
 	time_t time = (time_t)nvlist_u64_or(r, "history time", 0);
 	char when[64];
 	struct tm tm;
 
+	heading_print(o);
 	if (!command && !o->internal)
 		return 0;
 	localtime_r(&time, &tm);
@@ -87,16 +97,20 @@ static int history_of(const char *name, struct history_options *o)
 	struct err e = ERR_INIT;
 	int err;
 
-	printf("History for '%s':\n", name);
+	o->pool = name;
+	o->headed = false;
 	nvlist_add_string(args, "name", name);
 	err = cli_ask("pool.history", args, record_print, o, NULL, &e);
-	putchar('\n');
+	if (!err)
+		heading_print(o);
+	if (o->headed)
+		putchar('\n');
 	return err ? cli_fail("get history of", name, &e) : CLI_OK;
 }
 
 int zpool_history(int argc, char **argv)
 {
-	struct history_options o = {false, false};
+	struct history_options o = {.internal = false};
 	struct cli_items pools;
 	struct err e = ERR_INIT;
 	int opt, failed = CLI_OK;

@@ -109,7 +109,7 @@ static void activity_print(const struct nvlist *row, const char *state_key, cons
 {
 	const char *state = nvlist_string_or(row, state_key, NULL);
 	uint64_t done = nvlist_u64_or(row, done_key, 0), all = nvlist_u64_or(row, all_key, 0);
-	autofree char *date = cli_date_show(nvlist_u64_or(row, time_key, 0));
+	autofree char *date = cli_ctime_show(nvlist_u64_or(row, time_key, 0));
 
 	if (nvlist_exists(row, "vdevs"))
 		return;

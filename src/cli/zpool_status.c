@@ -15,17 +15,6 @@ struct status_options {
 
 /* ---- scan ---- */
 
-static char *ctime_show(uint64_t seconds)
-{
-	time_t t = (time_t)seconds;
-	char text[64];
-	struct tm tm;
-
-	localtime_r(&t, &tm);
-	strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y", &tm);
-	return xstrdup(text);
-}
-
 static void amounts_print(const struct nvlist *s, bool resilver)
 {
 	char total[SIZE_TEXT], seen[SIZE_TEXT], issued[SIZE_TEXT], done[SIZE_TEXT], left[SIZE_TEXT];
@@ -46,7 +35,7 @@ static void amounts_print(const struct nvlist *s, bool resilver)
 static void scan_finished_print(const struct nvlist *s, bool resilver)
 {
 	uint64_t start = nvlist_u64_or(s, "start_time", 0), end = nvlist_u64_or(s, "end_time", 0);
-	autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = ctime_show(end);
+	autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = cli_ctime_show(end);
 	char amount[SIZE_TEXT];
 
 	size_print(nvlist_u64_or(s, "processed", 0), true, amount);
@@ -73,12 +62,12 @@ static void scan_print(const struct nvlist *status)
 	if (strcmp(state, "FINISHED") == 0) {
 		scan_finished_print(s, resilver);
 	} else if (strcmp(state, "CANCELED") == 0) {
-		autofree char *date = ctime_show(nvlist_u64_or(s, "end_time", 0));
+		autofree char *date = cli_ctime_show(nvlist_u64_or(s, "end_time", 0));
 
 		printf("%s canceled on %s\n", resilver ? "resilver" : "scrub", date);
 	} else {
 		uint64_t pause = nvlist_u64_or(s, "scrub_pause", 0), start = nvlist_u64_or(s, "start_time", 0);
-		autofree char *since = ctime_show(pause ? pause : start), *started = ctime_show(start);
+		autofree char *since = cli_ctime_show(pause ? pause : start), *started = cli_ctime_show(start);
 
 		printf("%s %s since %s\n", resilver ? "resilver" : "scrub", pause ? "paused" : "in progress", since);
 		if (pause)
@@ -92,8 +81,8 @@ static void rebuild_print(const char *name, const struct nvlist *r, bool first)
 {
 	uint64_t start = nvlist_u64_or(r, "start_time", 0), end = nvlist_u64_or(r, "end_time", 0);
 	const char *state = nvlist_string_or(r, "state", "");
-	autofree char *took = cli_duration_show(end > start ? end - start : 0), *started = ctime_show(start),
-		      *ended = ctime_show(end);
+	autofree char *took = cli_duration_show(end > start ? end - start : 0), *started = cli_ctime_show(start),
+		      *ended = cli_ctime_show(end);
 	char amount[SIZE_TEXT], seen[SIZE_TEXT], all[SIZE_TEXT], issued[SIZE_TEXT];
 	uint64_t total = nvlist_u64_or(r, "to_scan", 0), done = nvlist_u64_or(r, "issued", 0);
 
@@ -121,7 +110,7 @@ static void error_scrub_print(const struct nvlist *s)
 	uint64_t start = nvlist_u64_or(s, "err_scrub_start_time", 0), end = nvlist_u64_or(s, "err_scrub_end_time", 0),
 		 pause = nvlist_u64_or(s, "err_scrub_pause", 0), done = nvlist_u64_or(s, "err_scrub_examined", 0),
 		 left = nvlist_u64_or(s, "err_scrub_to_examine", 0), took = end > start ? end - start : 0;
-	autofree char *ended = ctime_show(end), *since = ctime_show(pause ? pause : start);
+	autofree char *ended = cli_ctime_show(end), *since = cli_ctime_show(pause ? pause : start);
 
 	if (strcmp(state, "NONE") == 0)
 		return;
@@ -171,12 +160,12 @@ static void removal_print(const struct nvlist *status)
 	size_print(nvlist_u64_or(s, "mapping_memory", 0), false, memory);
 	if (strcmp(state, "FINISHED") == 0) {
 		uint64_t start = nvlist_u64_or(s, "start_time", 0), end = nvlist_u64_or(s, "end_time", 0);
-		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = ctime_show(end);
+		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = cli_ctime_show(end);
 
 		printf("remove: Removal of vdev %" PRIu64 " copied %s in %s, completed on %s\n",
 		       nvlist_u64_or(s, "removing_vdev", 0), copied, took, date);
 	} else {
-		autofree char *date = ctime_show(nvlist_u64_or(s, "start_time", 0));
+		autofree char *date = cli_ctime_show(nvlist_u64_or(s, "start_time", 0));
 
 		printf("remove: Removal of vdev %" PRIu64 " %s, started on %s\n", nvlist_u64_or(s, "removing_vdev", 0),
 		       strcmp(state, "CANCELED") == 0 ? "canceled" : "in progress", date);
@@ -198,12 +187,12 @@ static void expansion_print(const struct nvlist *status)
 	start = nvlist_u64_or(s, "start_time", 0);
 	end = nvlist_u64_or(s, "end_time", 0);
 	if (end) {
-		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = ctime_show(end);
+		autofree char *took = cli_duration_show(end > start ? end - start : 0), *date = cli_ctime_show(end);
 
 		printf("expand: expanded %s copied %s in %s, on %s\n", nvlist_string_or(s, "name", "raidz"), done, took,
 		       date);
 	} else {
-		autofree char *date = ctime_show(start);
+		autofree char *date = cli_ctime_show(start);
 
 		printf("expand: expansion of %s in progress since %s\n\t%s / %s copied\n",
 		       nvlist_string_or(s, "name", "raidz"), date, done, all);
@@ -219,7 +208,7 @@ static void checkpoint_print(const struct nvlist *status)
 	if (nvlist_list(status, "checkpoint_stats", &s))
 		return;
 	size_print(nvlist_u64_or(s, "space", 0), true, space);
-	date = ctime_show(nvlist_u64_or(s, "start_time", 0));
+	date = cli_ctime_show(nvlist_u64_or(s, "start_time", 0));
 	if (strcmp(nvlist_string_or(s, "state", ""), "EXISTS") == 0)
 		printf("checkpoint: created %s, consumes %s\n", date, space);
 	else
@@ -370,7 +359,7 @@ static void number_json(const struct status_options *o, struct cli_json *out, co
 	autofree char *date = NULL;
 
 	if (!o->config.style.parsable && is_time(name) && v) {
-		date = ctime_show(v);
+		date = cli_ctime_show(v);
 		cli_json_string(out, name, date);
 	} else if (!o->config.style.parsable && is_size(name)) {
 		size_print(v, true, text);

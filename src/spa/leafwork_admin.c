@@ -107,7 +107,7 @@ struct command {
 	uint64_t rate;
 	bool all; /* no device was named: those it cannot be done on are passed over */
 	struct vdev **leaf;
-	size_t n;
+	size_t n, ended;
 };
 
 static void work_set(struct spa_work *wk, enum spa_work_state state, const char *word)
@@ -160,6 +160,7 @@ static int work_end_locked(struct command *c, struct spa_work *wk, struct err *e
 	if (c->how != SPA_SUSPEND)
 		atomic_store(&wk->offset, 0);
 	work_set(wk, to[c->how], words[c->how]);
+	c->ended++;
 	return 0;
 }
 
@@ -185,6 +186,9 @@ static void leaves_collect(struct command *c, struct vdev *vd)
 		return;
 	if (c->all && c->how == SPA_START && can_be_worked_on(c, vd, NULL))
 		return;
+	for (size_t i = 0; i < c->n; i++)
+		if (c->leaf[i] == vd)
+			return; /* named twice */
 	c->leaf = xrealloc(c->leaf, (c->n + 1) * sizeof(struct vdev *));
 	c->leaf[c->n++] = vd;
 }
@@ -226,6 +230,8 @@ static int command_run(struct command *c, const char *const *devices, size_t n, 
 	pthread_mutex_unlock(&w->works_lock);
 	dsl_config_exit(c->spa->dsl);
 	free(c->leaf);
+	if (!err && c->how != SPA_START && !c->ended)
+		err = err_set(e, -ESRCH, "there is no active %s", spa_work_kinds[c->what].word);
 	return err;
 }
 
