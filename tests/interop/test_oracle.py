@@ -129,6 +129,22 @@ def test_pools_go_there_and_back(t):
 # ---- logs that OpenZFS left ----
 
 CONTENTS = r'''
+cat >/sparse-sum <<'END'
+import hashlib, os, sys
+for name in sys.argv[1:]: # what is not zeros, and where
+	h, at, f = hashlib.sha256(), 0, os.open(name, os.O_RDONLY)
+	while True:
+		try:
+			at = os.lseek(f, at, os.SEEK_DATA) // 131072 * 131072
+		except OSError: # no more data
+			break
+		data = os.pread(f, 131072, at)
+		if data.strip(b"\0"):
+			h.update(at.to_bytes(8, "big") + data)
+		at += 131072
+	print(h.hexdigest(), name)
+	os.close(f)
+END
 devices() { # FOLDER LETTER...: the devices of one pool, apart from those of its twin
 	d=$1; shift; mkdir -p $d
 	for l in $*; do ln -s /dev/vd$l $d/$l; done
@@ -137,7 +153,9 @@ contents() { # POOL FOLDER KEYS FILE: of all files and volumes
 	zpool import -f -d $2 -R /mnt/c -N $1 || exit 1
 	for k in $3/*; do [ ! -e $k ] || zfs load-key -L file://$k $(basename $k | tr + /) || exit 1; done
 	zfs mount -a
-	(cd /mnt/c && find . -type f -print0 | sort -z | xargs -0 -r sha256sum) >$4
+	zpool sync $1
+	(cd /mnt/c && find . -type f -size -65M -print0 | sort -z | xargs -0 -r sha256sum) >$4
+	(cd /mnt/c && find . -type f -size +64M -print0 | sort -z | xargs -0 -r python3 /sparse-sum) >>$4
 	find /mnt/c -printf '%%P %%y %%m %%U %%s\n' | sort >>$4
 	sums $1 $4.volumes
 	cat $4.volumes >>$4
