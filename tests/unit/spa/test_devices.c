@@ -91,6 +91,81 @@ static void add_and_remove(void **state)
 	livepool_remove(&lp);
 }
 
+/* The pool's allocator, which is also asked for a log block whenever the group that is told of asks it for anything. */
+struct asked {
+	const struct zio_alloc_ops *ops;
+	void *arg;
+	const struct vdev *root;
+	atomic_uint n;
+	atomic_bool got; /* space on the new device */
+};
+
+static int asked_alloc(void *arg, enum zio_class class, uint64_t psize, unsigned ndvas, uint64_t txg, unsigned flags,
+		       const struct dva *near, struct dva dva[BP_DVAS])
+{
+	struct asked *a = arg;
+	struct dva log[BP_DVAS];
+
+	/* 01, 8.3: the group after the one that told of the device makes its maps */
+	if (a->root->nchildren == 2 && txg == a->root->child[1]->create_txg + 1) {
+		atomic_fetch_add(&a->n, 1);
+		if (a->ops->alloc(a->arg, ZIO_CLASS_LOG, 4096, 1, txg, ZIO_ALLOC_NOWAIT, NULL, log) == 0) {
+			if (log[0].vdev == 1)
+				atomic_store(&a->got, true);
+			a->ops->unalloc(a->arg, log, txg);
+		}
+	}
+	return a->ops->alloc(a->arg, class, psize, ndvas, txg, flags, near, dva);
+}
+
+static void asked_free(void *arg, const struct dva *dva, uint64_t txg, uint64_t birth)
+{
+	struct asked *a = arg;
+
+	a->ops->free(a->arg, dva, txg, birth);
+}
+
+static void asked_unalloc(void *arg, const struct dva *dva, uint64_t txg)
+{
+	struct asked *a = arg;
+
+	a->ops->unalloc(a->arg, dva, txg);
+}
+
+static const struct zio_alloc_ops asked_ops = {.alloc = asked_alloc, .free = asked_free, .unalloc = asked_unalloc};
+
+/* Else a crash could leave log blocks in a place that nobody knows to be used. */
+static void a_log_device_is_used_after_the_group_that_made_its_space_maps(void **state)
+{
+	struct livepool lp, small;
+	autonv struct nvlist *log = NULL;
+	struct asked a = {.ops = NULL};
+	struct bp bp;
+
+	livepool_files(&lp, 2, DISK_SIZE);
+	small = lp;
+	small.ndisks = 1;
+	livepool_create(&small, NULL);
+	lp.spa = small.spa;
+	log = livepool_tree(&lp, 1, 1, true);
+	a.ops = lp.spa->zp.alloc;
+	a.arg = lp.spa->zp.alloc_arg;
+	a.root = lp.spa->root;
+	spa_sync_now(lp.spa);
+	lp.spa->zp.alloc = &asked_ops;
+	lp.spa->zp.alloc_arg = &a;
+	assert_int_equal(spa_add_vdevs(lp.spa, log, false, false, &lp.e), 0);
+	spa_sync_now(lp.spa);
+	lp.spa->zp.alloc = a.ops;
+	lp.spa->zp.alloc_arg = a.arg;
+	assert_true(atomic_load(&a.n) > 0);
+	assert_false(atomic_load(&a.got));
+	/* then it is */
+	assert_int_equal(zio_alloc_zil(&lp.spa->zp, txg_open(spa_writer(lp.spa)->txgs), 4096, NULL, 0, &bp), 0);
+	assert_int_equal(bp_dva(&bp, 0).vdev, 1);
+	livepool_remove(&lp);
+}
+
 static void offline_and_back(void **state)
 {
 	struct livepool lp;
@@ -284,9 +359,13 @@ static void vdev_properties(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(add_and_remove), cmocka_unit_test(offline_and_back),
-	    cmocka_unit_test(grows),          cmocka_unit_test(initialize_and_trim),
-	    cmocka_unit_test(checkpoint),     cmocka_unit_test(vdev_properties),
+	    cmocka_unit_test(add_and_remove),
+	    cmocka_unit_test(offline_and_back),
+	    cmocka_unit_test(a_log_device_is_used_after_the_group_that_made_its_space_maps),
+	    cmocka_unit_test(grows),
+	    cmocka_unit_test(initialize_and_trim),
+	    cmocka_unit_test(checkpoint),
+	    cmocka_unit_test(vdev_properties),
 	};
 
 	return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
