@@ -89,7 +89,7 @@ static void check_free(struct alloc *a, struct vdev *top, const struct metaslab_
 
 static void check_space(struct spa *spa, struct alloc *a)
 {
-	const struct spa_top_space *want = spa_space(spa);
+	autofree struct spa_top_space *want = spa_space(spa);
 
 	for (unsigned i = 0; i < spa->root->nchildren; i++) {
 		const struct vdev *top = spa->root->child[i];
