@@ -41,19 +41,19 @@ enum objset_type { OBJSET_NONE = 0, OBJSET_META = 1, OBJSET_ZFS = 2, OBJSET_ZVOL
 
 /* What a data set's properties mean for writing; filled by dsl, changed while in use (each field is read once per use).
  */
-struct objset_props {
-	enum checksum checksum; /* resolved */
-	enum compress compress;
-	uint8_t complevel;
-	uint8_t copies;
-	uint8_t redundant_metadata; /* 0 all, 1 most, 2 some, 3 none */
-	uint8_t dedup;              /* 0 off, else the checksum; with dedup_verify */
-	bool dedup_verify;
-	uint8_t sync;    /* 0 standard, 1 always, 2 disabled */
-	uint8_t logbias; /* 0 latency, 1 throughput */
-	bool readonly;   /* for who serves the set; nothing here asks it */
-	uint64_t special_small;
-	uint32_t dnodesize; /* bytes; 0: legacy */
+struct objset_props {                   /* each is asked and set by any thread, alone */
+	_Atomic enum checksum checksum; /* resolved */
+	_Atomic enum compress compress;
+	_Atomic uint8_t complevel;
+	_Atomic uint8_t copies;
+	_Atomic uint8_t redundant_metadata; /* 0 all, 1 most, 2 some, 3 none */
+	_Atomic uint8_t dedup;              /* 0 off, else the checksum; with dedup_verify */
+	atomic_bool dedup_verify;
+	_Atomic uint8_t sync;    /* 0 standard, 1 always, 2 disabled */
+	_Atomic uint8_t logbias; /* 0 latency, 1 throughput */
+	atomic_bool readonly;    /* for who serves the set; nothing here asks it */
+	_Atomic uint64_t special_small;
+	_Atomic uint32_t dnodesize; /* bytes; 0: legacy */
 };
 
 /*
@@ -125,8 +125,8 @@ struct objset {
 	bool swapped;
 	struct dnode *meta;
 	struct dnode *userused, *groupused, *projectused; /* NULL when absent */
-	unsigned cache_flags;                             /* ARC_NOCACHE for data and/or metadata, from primarycache */
-	bool cache_data, cache_metadata;
+	atomic_uint cache_flags;                          /* ARC_NOCACHE for data and/or metadata, from primarycache */
+	atomic_bool cache_data, cache_metadata;
 	atomic_uint refs;
 	void *user; /* the floor above: SA tables, ZPL state; freed by user_free on last release */
 	void (*user_free)(void *user);

@@ -414,9 +414,9 @@ static void get_start(struct get_op *op)
 	}
 	op->fetch.dn = NULL;
 	op->synced = os->dirty ? atomic_load(&os->dirty->synced) : 0;
-	op->slot = op->g->object % (os->meta->datablksz >> DNODE_SHIFT);
+	op->slot = op->g->object % (dnode_blocksize(os->meta) >> DNODE_SHIFT);
 	op->walk.dn = os->meta;
-	op->walk.blkid = op->g->object / (os->meta->datablksz >> DNODE_SHIFT);
+	op->walk.blkid = op->g->object / (dnode_blocksize(os->meta) >> DNODE_SHIFT);
 	op->walk.done = get_walk_done;
 	dmu_walk_start(&op->walk);
 }
@@ -500,7 +500,7 @@ int dnode_hold(struct objset *os, uint64_t object, struct dnode **out, struct er
 /* The first object at or after `object` in its dnode block; -ENOENT: none in this block. */
 static int next_in_block(struct objset *os, uint64_t object, uint64_t *out)
 {
-	unsigned per_block = os->meta->datablksz >> DNODE_SHIFT;
+	unsigned per_block = dnode_blocksize(os->meta) >> DNODE_SHIFT;
 	struct prefetch_plan plan;
 	uint64_t blkid = object / per_block;
 	struct dmu_walk w = {.dn = os->meta, .blkid = blkid};
@@ -528,7 +528,7 @@ static int next_in_block(struct objset *os, uint64_t object, uint64_t *out)
 /* In the tree alone. */
 static int tree_next_object(struct objset *os, uint64_t *object, uint64_t *skipped)
 {
-	unsigned per_block = os->meta->datablksz >> DNODE_SHIFT, level, shift;
+	unsigned per_block = dnode_blocksize(os->meta) >> DNODE_SHIFT, level, shift;
 	uint64_t at = *object + 1;
 
 	while (at < DMU_OBJECT_END) {

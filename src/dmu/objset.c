@@ -90,7 +90,8 @@ int objset_open(struct dmu_pool *dp, uint64_t id, const struct bp *rootbp, struc
 	os->rootbp = *rootbp;
 	os->encrypted = bp_uses_crypt(rootbp);
 	os->swapped = bp_is_swapped(rootbp);
-	os->cache_data = os->cache_metadata = true;
+	os->cache_data = true;
+	os->cache_metadata = true;
 	os->cache = dnode_cache_create();
 	err = objset_load(os);
 	if (err) {
@@ -159,7 +160,8 @@ int objset_create(struct dmu_pool *dp, uint64_t id, enum objset_type type, const
 	os->type = type;
 	os->key = key ? crypt_key_hold(key) : NULL;
 	os->encrypted = key != NULL;
-	os->cache_data = os->cache_metadata = true;
+	os->cache_data = true;
+	os->cache_metadata = true;
 	os->cache = dnode_cache_create();
 	os->meta = meta_create(os);
 	os->dirty = objset_unsynced_create(true);

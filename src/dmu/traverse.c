@@ -192,7 +192,7 @@ static struct position position_of(const struct trav *tr, const struct dnode *dn
 
 	if (dn != tr->os->meta)
 		return (struct position){dn->object, last};
-	per = tr->os->meta->datablksz >> DNODE_SHIFT;
+	per = dnode_blocksize(tr->os->meta) >> DNODE_SHIFT;
 	return (struct position){last >= UINT64_MAX / per - 1 ? DMU_OBJECT_END : (last + 1) * per - 1, UINT64_MAX};
 }
 
@@ -261,7 +261,7 @@ static int trav_indirect(struct trav *tr, const struct place *p, const struct bu
 
 static int trav_dnode_block(struct trav *tr, const struct place *p, const struct buf *buf)
 {
-	uint64_t first = p->blkid * (tr->os->meta->datablksz >> DNODE_SHIFT);
+	uint64_t first = p->blkid * (dnode_blocksize(tr->os->meta) >> DNODE_SHIFT);
 	int err = 0;
 
 	for (int slot = dnode_block_next(buf->data, buf->size, 0); slot >= 0 && !err;

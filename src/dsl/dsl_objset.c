@@ -139,12 +139,14 @@ void dsl_objset_fill_props(struct dsl_dataset *ds, struct objset *os)
 {
 	struct objset_props *o = &os->props;
 	uint64_t dnodesize = os->type == OBJSET_ZFS ? prop_of(ds, "dnodesize", 0) : 0;
+	uint8_t level;
 
 	fill_primarycache(ds, os);
 	if (!ds->pool->write)
 		return;
 	o->checksum = checksum_of(ds);
-	o->compress = compress_of(ds, &o->complevel);
+	o->compress = compress_of(ds, &level);
+	o->complevel = level;
 	o->copies = (uint8_t)MAX(1, MIN(3, prop_of(ds, "copies", 1)));
 	o->redundant_metadata = (uint8_t)prop_of(ds, "redundant_metadata", 0);
 	o->sync = (uint8_t)prop_of(ds, "sync", 0);

@@ -294,11 +294,12 @@ static int floors_open(struct spa_loader *ld, struct err *e)
 	struct spa *spa = ld->spa;
 	int err = objects_look(spa, e);
 
-	if (!err)
-		err = spa_alloc_open(spa, ld->args->rewind_checkpoint ? 0 : checkpoint_txg(spa), e);
 	if (err)
 		return err;
-	objset_set_writable(spa->mos, &spa_mos_ops, spa);
+	objset_set_writable(spa->mos, &spa_mos_ops, spa); /* before the allocator's threads read it */
+	err = spa_alloc_open(spa, ld->args->rewind_checkpoint ? 0 : checkpoint_txg(spa), e);
+	if (err)
+		return err;
 	spa_features_apply(spa);
 	spa_pool_props_apply(spa);
 	spa_space_update(spa);

@@ -74,13 +74,13 @@ const struct objset_ops spa_mos_ops = {.born = mos_born, .kill = mos_kill};
 
 void spa_mos_props_set(struct spa *spa)
 {
-	if (!spa->mos)
+	struct objset_props *p = spa->mos ? &spa->mos->props : NULL;
+
+	if (!p)
 		return;
-	spa->mos->props = (struct objset_props){
-	    .checksum = CHECKSUM_FLETCHER_4,
-	    .compress = spa_feature_is_active(spa, "org.illumos:lz4_compress") ? COMPRESS_LZ4 : COMPRESS_LZJB,
-	    .copies = BP_DVAS,
-	};
+	p->checksum = CHECKSUM_FLETCHER_4;
+	p->compress = spa_feature_is_active(spa, "org.illumos:lz4_compress") ? COMPRESS_LZ4 : COMPRESS_LZJB;
+	p->copies = BP_DVAS;
 }
 
 void spa_free(struct spa *spa, const struct bp *bp, struct tx *tx)
