@@ -112,6 +112,20 @@ struct dnode {
 	uint64_t tree_seq;         /* counts what the sync made of the tree */
 };
 
+/* Single fields, as they are now, beside one who changes them. */
+static inline uint64_t dnode_maxblkid(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->maxblkid, __ATOMIC_RELAXED);
+}
+static inline uint8_t dnode_type(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->type, __ATOMIC_RELAXED);
+}
+static inline uint32_t dnode_blocksize(const struct dnode *dn)
+{
+	return __atomic_load_n(&dn->datablksz, __ATOMIC_RELAXED);
+}
+
 struct objset {
 	struct dmu_pool *dp;
 	uint64_t id; /* data set object number in the MOS, 0 for the MOS */

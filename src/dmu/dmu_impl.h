@@ -42,19 +42,6 @@ static inline unsigned dnode_epb_shift(const struct dnode *dn)
 {
 	return dn->indblkshift - 7u;
 }
-/* Single fields, as they are now. */
-static inline uint64_t dnode_maxblkid(const struct dnode *dn)
-{
-	return __atomic_load_n(&dn->maxblkid, __ATOMIC_RELAXED);
-}
-static inline uint8_t dnode_type(const struct dnode *dn)
-{
-	return __atomic_load_n(&dn->type, __ATOMIC_RELAXED);
-}
-static inline uint32_t dnode_blocksize(const struct dnode *dn)
-{
-	return __atomic_load_n(&dn->datablksz, __ATOMIC_RELAXED);
-}
 /* a >> b for any b. */
 static inline uint64_t shift_down(uint64_t a, unsigned b)
 {

@@ -43,7 +43,7 @@ int dsl_volume_sizes(struct dsl_dataset *ds, uint64_t *volsize, uint64_t *volblo
 	if (!err)
 		err = dnode_hold(os, ZVOL_DATA, &dn, NULL);
 	if (!err) {
-		*volblocksize = dn->datablksz;
+		*volblocksize = dnode_blocksize(dn);
 		dnode_release(dn);
 	}
 	dsl_dataset_close_objset(ds, os);

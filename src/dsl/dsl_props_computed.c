@@ -455,7 +455,7 @@ GETTER(get_volblocksize)
 		err = dnode_hold(os, ZVOL_DATA, &dn, NULL);
 	if (err)
 		return err;
-	o->number = dn->datablksz;
+	o->number = dnode_blocksize(dn);
 	dnode_release(dn);
 	source_default_if(o, o->number == def->def_number);
 	return 0;

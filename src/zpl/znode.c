@@ -120,7 +120,7 @@ void znode_stat(const struct znode *zn, struct stat *st)
 	    .st_gid = zpl_fuid_id(zn->gid),
 	    .st_rdev = makedev((unsigned)bits64(zn->rdev, 20, 12), (unsigned)bits64(zn->rdev, 0, 20)),
 	    .st_size = (off_t)zn->size,
-	    .st_blksize = (blksize_t)zn->dn->datablksz,
+	    .st_blksize = (blksize_t)dnode_blocksize(zn->dn),
 	    .st_blocks = (blkcnt_t)(zn->dn->used / 512 + zn->dn->slots),
 	    .st_atim = zn->atime,
 	    .st_mtim = zn->mtime,

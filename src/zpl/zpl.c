@@ -160,7 +160,7 @@ int zpl_seek(struct znode *zn, uint64_t *offset, bool hole)
 
 	if (at >= zn->size)
 		return -ENXIO;
-	if (!IS_POW2(zn->dn->datablksz)) {
+	if (!IS_POW2(dnode_blocksize(zn->dn))) {
 		/* the only block of a small file is data, hole or not (section 11) */
 		*offset = hole ? zn->size : at;
 		return 0;

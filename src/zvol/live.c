@@ -51,7 +51,7 @@ static int live_start(struct zvol_live *v, struct err *e)
 	if (err)
 		return err;
 	atomic_init(&v->size, size);
-	v->blocksize = v->dn->datablksz;
+	v->blocksize = dnode_blocksize(v->dn);
 	err = zil_open(v->os, &v->zil, e);
 	if (err)
 		return err;

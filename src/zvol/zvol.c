@@ -40,7 +40,7 @@ static int zvol_open_objset(struct zvol *zv, struct err *e)
 		if (rc)
 			return rc;
 	}
-	zv->blocksize = zv->dn->datablksz;
+	zv->blocksize = dnode_blocksize(zv->dn);
 	return 0;
 }
 
