@@ -127,6 +127,8 @@ FIGURES = {
     "verify": [lambda: verify("big128k"), lambda: verify("big1m"), lambda: verify("snaps10k")],
     "snapshots": [list_snapshots],
     "volumes": [volumes.measure],
+    "small": [volumes.small],
+    "pools": [volumes.pools],
     "datasets": [volumes.datasets],
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # `make bench`: the figures of bench/README.md, as ratios measured in one run on one machine.
 #
-#   bench/run.sh [NAME...]        read extract nbd verify snapshots volumes datasets; all when none is named
+#   bench/run.sh [NAME...]        read extract nbd verify snapshots volumes small pools datasets; all when none is named
 #
 # TARN_BENCH_POOLS  folder with the pools (bench/make-pools.sh); build/bench/pools when not set
 # TARN_ORACLE       program that makes what is not there yet; else figures without a pool are skipped

@@ -111,13 +111,13 @@ VOLUMES = {"v128": "128K", "v8": "8K", "s4": "8K", "s128": "128K", "e0": "128K",
 
 
 @contextlib.contextmanager
-def tarn():
+def tarn(arc_max=ARC_MAX, dirty_max=DIRTY_MAX):
     path = pool_file()
-    with daemon_alone(arc_max=ARC_MAX) as (folder, env, pid):
+    with daemon_alone(arc_max=arc_max) as (folder, env, pid):
         def command(*words):
             subprocess.run([TARN, *words], env=env, check=True, stdout=subprocess.DEVNULL)
 
-        command("tunable", f"zfs_dirty_data_max={DIRTY_MAX}")
+        command("tunable", f"zfs_dirty_data_max={dirty_max}")
         command("zpool", "create", "-f", "-O", "compression=off", "-O", "mountpoint=none", "bench", path)
         for name, block in VOLUMES.items():
             command("zfs", "create", "-s", "-b", block, "-V", str(SIZE), "-o",
@@ -130,7 +130,7 @@ def tarn():
 
         yield Server(pid, lambda export: f"nbd+unix:///bench/{export}?socket={folder}/run/nbd.sock", cold)
         peak = memory_of(pid)
-        tell("  memory above arc_max + dirty_data", (peak - ARC_MAX - DIRTY_MAX) / MIB, 150, "MiB", at_least=False)
+        tell("  memory above arc_max + dirty_data", (peak - arc_max - dirty_max) / MIB, 150, "MiB", at_least=False)
         command("zpool", "export", "-f", "bench")
     os.unlink(path)
 
@@ -210,6 +210,59 @@ def measure():
              f"{ours.cost['sw128']:.2f} s/GiB")
         one, four = in_turn(lambda: ours.whole_write("e", "e0", *deep), lambda: four_at_once(ours))
         tell("four exports against one", four / one, 1.0, f"{four:.0f} of {one:.0f} MiB/s")
+
+
+def small():
+    """A machine of 1 GiB: memory stays within bounds, whatever is read and written."""
+    os.makedirs(WORK, exist_ok=True)
+    deep, many = ("--bs=128k", "--iodepth=16"), ("--bs=8k", "--iodepth=32")
+    with tarn(256 << 20, 64 << 20) as ours:
+        rates = [ours.whole_write("w", "v128", *deep), ours.whole_read("r", "v128", *deep), ours.whole_write("f", "v8", *deep)]
+        rates += [ours.rate("rr", "v8", "randread", *many), ours.rate("rw", "v8", "randwrite", *many)]
+        print("  arc_max 256 MiB, dirty_data_max 64 MiB: 128K write %.0f, read %.0f MiB/s; 8K read %.0f, write %.0f a second" %
+              tuple(rates[:2] + rates[3:]), flush=True)
+
+
+def latencies(job):
+    """Milliseconds: the median, the 99th percentile, the slowest."""
+    lat = job["write"]["clat_ns"]
+    return [lat["percentile"]["50.000000"] / 1e6, lat["percentile"]["99.000000"] / 1e6, lat["max"] / 1e6]
+
+
+def pools():
+    """Two pools in one daemon: one under a storm of 4K writes to a volume of 16K blocks, the other in no hurry."""
+    os.makedirs(WORK, exist_ok=True)
+    paths = [os.path.join(WORK, name) for name in ("stormy.img", "calm.img")]
+    with daemon_alone(arc_max=ARC_MAX) as (folder, env, _):
+        for path, pool, block in zip(paths, ("stormy", "calm"), ("16K", "8K")):
+            with open(path, "wb") as f:
+                os.posix_fallocate(f.fileno(), 0, 2 * SIZE)
+            subprocess.run([TARN, "zpool", "create", "-f", "-O", "mountpoint=none", pool, path], env=env, check=True)
+            subprocess.run([TARN, "zfs", "create", "-s", "-b", block, "-V", str(SIZE), pool + "/v"], env=env, check=True)
+
+        def words(pool, depth):
+            return ["--name=nbd", "--ioengine=nbd", f"--uri=nbd+unix:///{pool}/v?socket={folder}/run/nbd.sock", "--rw=randwrite",
+                    "--bs=4k", f"--iodepth={depth}", f"--size={SIZE}", "--time_based", "--output-format=json"]
+
+        def calm():
+            out = run("fio", *words("calm", 1), f"--runtime={SECONDS}")
+            return latencies(json.loads(out[out.index("{\n"):])["jobs"][0])
+
+        alone = calm()
+        storm = subprocess.Popen(["fio", *words("stormy", 32), f"--runtime={SECONDS + 4}"], stdout=subprocess.PIPE, text=True)
+        time.sleep(2)
+        beside = calm()
+        out = storm.communicate()[0]
+        storm_job = json.loads(out[out.index("{\n"):])["jobs"][0]
+        told = "median %.2f, 99%% %.2f, slowest %.0f ms"
+        tell("calm pool beside a stormy one", beside[2], 1000, "its slowest request, ms", at_least=False)
+        print("  calm alone: " + told % tuple(alone))
+        print("  calm beside the storm: " + told % tuple(beside))
+        print("  the storm: %.0f a second, " % storm_job["write"]["iops"] + told % tuple(latencies(storm_job)), flush=True)
+        for pool in ("stormy", "calm"):
+            subprocess.run([TARN, "zpool", "destroy", "-f", pool], env=env, check=True)
+    for path in paths:
+        os.unlink(path)
 
 
 def datasets():
