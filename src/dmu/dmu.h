@@ -23,8 +23,8 @@ struct dmu_pool {
 	struct arc *arc;
 	struct zio_pool *zp;
 	struct txgs *txgs; /* NULL: the pool is opened read-only, nothing ever changes */
-	/* Features that are enabled, for writing; spa keeps them up to date (and zp->hole_birth). */
-	bool lz4_compress, embedded_data, userobj_accounting, project_quota;
+	/* Features that are enabled, for writing; spa changes them while they are asked (and zp->hole_birth). */
+	atomic_bool lz4_compress, embedded_data, userobj_accounting, project_quota;
 };
 
 struct dnode;

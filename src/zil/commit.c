@@ -248,7 +248,9 @@ static void batch_flush(struct zil_batch *b)
 	unsigned n = 0;
 
 	b->flush = xcalloc(root->nchildren, sizeof(*b->flush));
+	pthread_mutex_lock(&b->zil->lock);
 	b->pending = 1;
+	pthread_mutex_unlock(&b->zil->lock);
 	for (unsigned i = 0; i < root->nchildren && !tunable_get(&tunable_zil_nocacheflush); i++) {
 		struct zil_flush *f = &b->flush[n];
 

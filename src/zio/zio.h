@@ -24,9 +24,9 @@ struct zio_pool {
 	uint64_t guid;
 	struct vdev *root;          /* top-levels are root->child[] */
 	struct checksum_salt *salt; /* NULL until loaded */
-	bool dynamic_gang;          /* feature com.klarasystems:dynamic_gang_header is active */
-	bool old_log;               /* pool version below 23: log blocks are of the form zilog */
-	bool hole_birth;            /* feature com.delphix:hole_birth is active: holes that were blocks have births */
+	atomic_bool dynamic_gang;   /* feature com.klarasystems:dynamic_gang_header is active */
+	atomic_bool old_log;        /* pool version below 23: log blocks are of the form zilog */
+	atomic_bool hole_birth;     /* feature com.delphix:hole_birth is active: holes that were blocks have births */
 	/* An indirect, dnode or object set pointer born later is corrupt (others may come from the intent log, which is
 	 * ahead of the pool). 0 or UINT64_MAX until known. */
 	uint64_t max_txg;

@@ -271,7 +271,8 @@ static void do_create_volume(struct actor *a)
 
 static void snapshot_take(struct actor *a, struct entry *snap, struct content *head, uint64_t clock)
 {
-	struct allowed then = {.mark = clock, .by_clock = true, .limit = head->n, .name = snap->name};
+	struct allowed then = {
+	    .mark = clock, .by_clock = true, .limit = content_changes(a->model, head), .name = snap->name};
 	struct dsl_dataset *ds;
 	struct zvol *zv;
 	struct err e = ERR_INIT;

@@ -79,6 +79,8 @@ void actor_volume_close(struct actor *a, struct volume *v)
 	pthread_mutex_lock(&a->lock);
 	list_remove(&a->volumes, &v->node);
 	pthread_mutex_unlock(&a->lock);
+	pthread_mutex_lock(&v->order); /* whoever submitted the last request has let go of it */
+	pthread_mutex_unlock(&v->order);
 	zvol_close(v->zv);
 	dsl_dataset_release(v->ds);
 	pthread_mutex_destroy(&v->order);

@@ -149,6 +149,13 @@ size_t content_submit_locked(struct model *m, struct content *c, struct change c
 	return c->n++;
 }
 
+size_t content_changes(struct model *m, const struct content *c)
+{
+	SCOPED_LOCK(&m->lock);
+
+	return c->n;
+}
+
 void content_completed_locked(struct model *m, struct content *c, size_t change)
 {
 	c->log[change].completed = ++m->clock;

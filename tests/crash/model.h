@@ -102,6 +102,7 @@ size_t model_acked_at(const struct model *m, uint64_t mark);
 struct content *model_content(struct model *m, size_t sectors);
 /* Number of the change. `values` becomes the model's. */
 size_t content_submit_locked(struct model *m, struct content *c, struct change change);
+size_t content_changes(struct model *m, const struct content *c); /* so far */
 void content_completed_locked(struct model *m, struct content *c, size_t change);
 /* What had completed by this moment of the clock is safe from now on. */
 void content_safe_locked(struct model *m, struct content *c, uint64_t clock);
