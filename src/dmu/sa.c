@@ -5,6 +5,7 @@
  * are read once. An attribute buffer (bonus or spill) is then walked by its layout, and what Tarn knows by name is
  * remembered as a pointer into it: nothing is copied.
  */
+#include "base/sync.h"
 #include "dmu/sa_impl.h"
 
 #define SA_LEGACY_SIZE 264
@@ -43,7 +44,7 @@ static int sa_attr_by_name(const char *name)
 	return SA_UNKNOWN;
 }
 
-void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr)
+void sa_reg_set(struct sa_os *so, unsigned number, struct sa_reg r)
 {
 	if (number >= so->nreg) {
 		size_t n = MIN(SA_NUMBERS, ROUND_UP((size_t)number + 1, 32));
@@ -52,21 +53,37 @@ void sa_reg_set(struct sa_os *so, unsigned number, uint16_t len, int attr)
 		memset(so->reg + so->nreg, 0, (n - so->nreg) * sizeof(*so->reg));
 		so->nreg = n;
 	}
-	so->reg[number] = (struct sa_reg){.present = true, .len = len, .attr = (int16_t)attr};
-	if (attr != SA_UNKNOWN)
-		so->number[attr] = (int)number;
-}
-
-void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len)
-{
-	/* the fixed ones are known already, whatever a damaged registry says of them; and what is known stays */
-	if (number < SA_FIXED || number >= SA_NUMBERS)
+	if (so->reg[number].present)
 		return;
-	if (!so->settled || (number < so->nreg && !so->reg[number].present))
-		sa_reg_set(so, number, len, sa_attr_by_name(name));
+	so->reg[number].len = r.len;
+	so->reg[number].attr = r.attr;
+	so->reg[number].class = r.class;
+	__atomic_store_n(&so->reg[number].present, true, __ATOMIC_RELEASE);
+	if (r.attr != SA_UNKNOWN)
+		__atomic_store_n(&so->number[r.attr], (int)number, __ATOMIC_RELEASE);
 }
 
-void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n)
+void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len, uint8_t class)
+{
+	int attr = sa_attr_by_name(name);
+
+	/* the fixed ones are known already, whatever a damaged registry says of them; and what is known stays */
+	if (number < SA_FIXED || number >= SA_NUMBERS || (so->settled && number >= so->nreg))
+		return;
+	if (attr != SA_UNKNOWN && so->number[attr] != SA_UNKNOWN)
+		attr = SA_UNKNOWN; /* a second number for a name of ours: its values are somebody else's */
+	if (attr != SA_UNKNOWN)
+		class = sa_known[attr].class;
+	sa_reg_set(so, number, (struct sa_reg){.len = len, .attr = (int16_t)attr, .class = class});
+}
+
+/* What is read of the tables now was added in this group at the latest. */
+static uint64_t group_now(const struct sa_os *so)
+{
+	return so->os->ops && so->os->dp->txgs ? txg_open(so->os->dp->txgs) : 0;
+}
+
+void sa_layout_set(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n, uint64_t txg)
 {
 	struct sa_layout *l = &so->layout[layout < SA_LAYOUTS ? layout : 0];
 
@@ -76,7 +93,15 @@ void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *number
 	if (n)
 		memcpy(copy, numbers, n * sizeof(*numbers));
 	l->n = n;
+	l->txg = txg;
 	__atomic_store_n(&l->number, copy, __ATOMIC_RELEASE);
+	if (layout >= so->layout_end)
+		__atomic_store_n(&so->layout_end, (unsigned)layout + 1, __ATOMIC_RELEASE);
+}
+
+void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n)
+{
+	sa_layout_set(so, layout, numbers, n, group_now(so));
 }
 
 static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object)
@@ -90,7 +115,8 @@ static int sa_registry_read(struct sa_os *so, struct objset *os, uint64_t object
 	while ((rc = zap_cursor_next(c, ze)) == 0) {
 		so->nregistered++;
 		if (ze->intsize == 8)
-			sa_os_define(so, bits64(ze->first, 0, 16), ze->name, bits64(ze->first, 24, 16));
+			sa_os_define(so, bits64(ze->first, 0, 16), ze->name, bits64(ze->first, 24, 16),
+				     bits64(ze->first, 16, 8));
 	}
 	zap_cursor_close(c);
 	return rc == -ENOENT ? 0 : rc;
@@ -151,28 +177,52 @@ static int sa_tables_read(struct sa_os *so, struct objset *os, uint64_t sa_attrs
 	return 0;
 }
 
+static bool sa_names_are_registered(const struct sa_os *so)
+{
+	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
+		if (so->number[i] == SA_UNKNOWN)
+			return false;
+	return so->registry != 0;
+}
+
 int sa_os_refresh(struct sa_os *so, struct err *e)
 {
+	int rc;
+
 	if (!so->sa_attrs)
 		return 0;
 	so->nregistered = so->nlayouts = 0;
-	return sa_tables_read(so, so->os, so->sa_attrs, e);
+	rc = sa_tables_read(so, so->os, so->sa_attrs, e);
+	if (!rc && so->registered == SA_NEVER && sa_names_are_registered(so))
+		__atomic_store_n(&so->registered, group_now(so), __ATOMIC_RELEASE);
+	return rc;
+}
+
+static struct sa_os *sa_os_create(struct objset *os, uint64_t sa_attrs)
+{
+	struct sa_os *so = xcalloc(1, sizeof(*so));
+
+	pthread_mutex_init(&so->lock, NULL);
+	pthread_mutex_init(&so->want_lock, NULL);
+	list_init(&so->wanted);
+	so->os = os;
+	so->sa_attrs = sa_attrs;
+	so->registered = SA_NEVER;
+	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
+		so->number[i] = SA_UNKNOWN;
+	for (unsigned i = 0; i < SA_FIXED; i++)
+		sa_reg_set(so, i,
+			   (struct sa_reg){.len = sa_known[i].len, .attr = (int16_t)i, .class = sa_known[i].class});
+	so->layout[1].number = xcalloc(1, sizeof(uint16_t)); /* the layout of no attributes */
+	so->layout_end = 2;
+	return so;
 }
 
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e)
 {
-	struct sa_os *so = xcalloc(1, sizeof(*so));
-	int rc = 0;
+	struct sa_os *so = sa_os_create(os, sa_attrs);
+	int rc = sa_os_refresh(so, e);
 
-	pthread_mutex_init(&so->lock, NULL);
-	so->os = os;
-	so->sa_attrs = sa_attrs;
-	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
-		so->number[i] = SA_UNKNOWN;
-	for (unsigned i = 0; i < SA_FIXED; i++)
-		sa_reg_set(so, i, sa_known[i].len, (int)i);
-	so->layout[1].number = xcalloc(1, sizeof(uint16_t)); /* the layout of no attributes */
-	rc = sa_os_refresh(so, e);
 	if (rc) {
 		sa_os_close(so);
 		return rc;
@@ -193,6 +243,9 @@ void sa_os_close(struct sa_os *so)
 	for (unsigned i = 0; i < SA_LAYOUTS; i++)
 		free(so->layout[i].number);
 	free(so->reg);
+	for (struct list_node *n; (n = list_pop(&so->wanted));)
+		free(container_of(n, struct sa_want, node));
+	pthread_mutex_destroy(&so->want_lock);
 	pthread_mutex_destroy(&so->lock);
 	free(so);
 }
@@ -223,8 +276,8 @@ static int sa_header_read(const struct sa_os *so, const uint8_t *p, size_t len, 
 	return 0;
 }
 
-/* Walk the attributes of one buffer; the first place an attribute is found in counts. */
-static int sa_buffer_walk(const struct sa_os *so, const uint8_t *p, size_t len, struct sa *sa)
+int sa_buffer_each(const struct sa_os *so, const uint8_t *p, size_t len,
+		   void (*visit)(void *arg, const struct sa_item *item), void *arg)
 {
 	struct sa_header h;
 	size_t at, slot = 0;
@@ -234,11 +287,10 @@ static int sa_buffer_walk(const struct sa_os *so, const uint8_t *p, size_t len, 
 		return rc;
 	at = h.size;
 	for (size_t i = 0; i < h.layout->n; i++) {
-		unsigned number = h.layout->number[i];
-		const struct sa_reg *r = number < so->nreg ? &so->reg[number] : NULL;
+		const struct sa_reg *r = sa_reg_find(so, h.layout->number[i]);
 		size_t alen;
 
-		if (!r || !r->present)
+		if (!r)
 			return -EIO;
 		alen = r->len;
 		if (alen == 0) {
@@ -249,25 +301,49 @@ static int sa_buffer_walk(const struct sa_os *so, const uint8_t *p, size_t len, 
 		at = ROUND_UP(at, 8);
 		if (at > len || alen > len - at)
 			return -EIO;
-		if (r->attr != SA_UNKNOWN && !sa->attr[r->attr].data) {
-			sa->attr[r->attr].data = p + at;
-			sa->attr[r->attr].len = (uint32_t)alen;
-			sa->attr[r->attr].swap = h.swap;
-		}
+		visit(arg, &(struct sa_item){.number = h.layout->number[i],
+					     .len = (uint16_t)alen,
+					     .class = r->class,
+					     .is_variable = r->len == 0,
+					     .swap = h.swap,
+					     .data = p + at});
 		at += alen;
 	}
 	return 0;
 }
 
-static void sa_legacy_set(struct sa *sa, enum sa_attr a, size_t offset, size_t len)
+struct sa_finding {
+	const struct sa_os *so;
+	struct sa *sa;
+};
+
+/* The first place an attribute is found in counts. */
+static void sa_found(void *arg, const struct sa_item *item)
+{
+	const struct sa_finding *f = arg;
+	int a = sa_reg_find(f->so, item->number)->attr;
+
+	if (a == SA_UNKNOWN || f->sa->attr[a].data)
+		return;
+	f->sa->attr[a].data = item->data;
+	f->sa->attr[a].len = item->len;
+	f->sa->attr[a].swap = item->swap;
+}
+
+static int sa_buffer_walk(const struct sa_os *so, const uint8_t *p, size_t len, struct sa *sa)
+{
+	return sa_buffer_each(so, p, len, sa_found, &(struct sa_finding){so, sa});
+}
+
+static void sa_legacy_set(struct sa *sa, enum sa_attr a, size_t offset, size_t len, bool swap)
 {
 	sa->attr[a].data = (sa->bonus ? sa->bonus : sa->dn->bonus) + offset;
 	sa->attr[a].len = (uint32_t)len;
-	sa->attr[a].swap = sa->dn->swapped;
+	sa->attr[a].swap = swap;
 }
 
 /* The fixed znode (2.9): attributes 0 .. 15 in order, then a short symlink target or a scan stamp. */
-static int sa_legacy_walk(struct sa *sa, size_t len)
+static int sa_legacy_walk(struct sa *sa, size_t len, bool swap)
 {
 	size_t at = 0, rest;
 	uint64_t mode = 0, size = 0, flags = 0;
@@ -276,7 +352,7 @@ static int sa_legacy_walk(struct sa *sa, size_t len)
 		return -EIO;
 	sa->is_legacy = true;
 	for (unsigned i = 0; i < SA_FIXED; i++) {
-		sa_legacy_set(sa, (enum sa_attr)i, at, sa_known[i].len);
+		sa_legacy_set(sa, (enum sa_attr)i, at, sa_known[i].len, swap);
 		at += sa_known[i].len;
 	}
 	sa_u64(sa, SA_MODE, &mode);
@@ -284,9 +360,9 @@ static int sa_legacy_walk(struct sa *sa, size_t len)
 	sa_u64(sa, SA_FLAGS, &flags);
 	rest = len - SA_LEGACY_SIZE;
 	if ((mode & 0170000) == 0120000 && size > 0 && size <= rest)
-		sa_legacy_set(sa, SA_SYMLINK, SA_LEGACY_SIZE, size);
+		sa_legacy_set(sa, SA_SYMLINK, SA_LEGACY_SIZE, size, swap);
 	else if ((flags & 0x80) && rest >= sa_known[SA_SCANSTAMP].len)
-		sa_legacy_set(sa, SA_SCANSTAMP, SA_LEGACY_SIZE, sa_known[SA_SCANSTAMP].len);
+		sa_legacy_set(sa, SA_SCANSTAMP, SA_LEGACY_SIZE, sa_known[SA_SCANSTAMP].len, swap);
 	return 0;
 }
 
@@ -297,34 +373,74 @@ static void sa_spill_walk(const struct sa_os *so, struct sa *sa)
 		sa->spill_err = sa_buffer_walk(so, sa->spill->data, sa->spill->size, sa);
 }
 
-/* In a set that is written the bonus changes under its readers. */
-static int sa_bonus_take(struct sa *sa, size_t *len)
+/* The fields of the dnode that belong together. */
+struct sa_source {
+	uint8_t bonustype;
+	bool swapped, has_spill;
+};
+
+/* In a set that is written the bonus changes under its readers: sa->bonus is a copy then. */
+static void sa_bonus_take(struct sa *sa, struct sa_source *src)
 {
 	struct dnode *dn = sa->dn;
 
-	*len = dn->bonuslen;
-	if (!dn->os || !dn->os->ops || *len == 0)
-		return 0;
-	sa->bonus = xmalloc(*len);
-	return dmu_bonus_read(dn, 0, sa->bonus, *len);
+	if (!dn->os || !dn->os->ops) {
+		*src = (struct sa_source){dn->bonustype, dn->swapped, dn->has_spill};
+		sa->bonuslen = dn->bonuslen;
+		return;
+	}
+	SCOPED_LOCK(&dn->lock);
+	*src = (struct sa_source){dn->bonustype, dn->swapped, dn->has_spill};
+	sa->bonuslen = dn->bonuslen;
+	if (sa->bonuslen == 0)
+		return;
+	sa->bonus = xmalloc(sa->bonuslen);
+	memcpy(sa->bonus, dn->bonus, sa->bonuslen);
 }
 
 static int sa_walk_once(struct sa_os *so, struct sa *sa)
 {
-	struct dnode *dn = sa->dn;
-	size_t len;
-	int rc = sa_bonus_take(sa, &len);
+	struct sa_source src;
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	if (dn->bonustype == DMU_OT_ZNODE)
-		return sa_legacy_walk(sa, len);
-	if (dn->bonustype != DMU_OT_SA)
+	sa_bonus_take(sa, &src);
+	if (src.bonustype == DMU_OT_ZNODE)
+		return sa_legacy_walk(sa, sa->bonuslen, src.swapped);
+	if (src.bonustype != DMU_OT_SA)
 		return -EINVAL;
-	rc = len || !dn->has_spill ? sa_buffer_walk(so, sa->bonus ? sa->bonus : dn->bonus, len, sa) : 0;
-	if (!rc && dn->has_spill)
+	if (sa->bonuslen || !src.has_spill)
+		rc = sa_buffer_walk(so, sa->bonus ? sa->bonus : sa->dn->bonus, sa->bonuslen, sa);
+	if (!rc && src.has_spill)
 		sa_spill_walk(so, sa);
 	return rc;
+}
+
+int sa_legacy_show(struct sa *sa)
+{
+	struct sa_source src;
+
+	free(sa->bonus);
+	sa->bonus = NULL;
+	memset(sa->attr, 0, sizeof(sa->attr));
+	sa_bonus_take(sa, &src);
+	return sa_legacy_walk(sa, sa->bonuslen, src.swapped);
+}
+
+void sa_show(struct sa_os *so, struct sa *sa, uint8_t *bonus, size_t len, struct buf *spill)
+{
+	if (sa->bonus != bonus)
+		free(sa->bonus);
+	if (sa->spill != spill)
+		buf_release(sa->spill);
+	sa->bonus = bonus;
+	sa->bonuslen = len;
+	sa->spill = spill;
+	sa->is_legacy = false;
+	memset(sa->attr, 0, sizeof(sa->attr));
+	if (len)
+		sa_buffer_walk(so, bonus, len, sa);
+	if (spill)
+		sa_buffer_walk(so, spill->data, spill->size, sa);
 }
 
 /* Somebody else may have added to the tables of a set that is written. */

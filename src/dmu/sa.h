@@ -33,19 +33,26 @@ enum sa_attr { /* Tarn's own fixed numbers; names map through the registry (2.2)
 	       SA_ATTR_COUNT
 };
 
-/* Registry and layouts of an object set; any thread. Both only grow. Lock: one mutex for who adds to them. */
+/*
+ * Registry and layouts of an object set; any thread. Both only grow, and each entry remembers the group in which it was
+ * added: a file must not use it in an earlier one. Locks, in order: one for who adds to the tables of an object set,
+ * taken before its transaction begins; one mutex for who adds to the tables here; one for what is wanted, innermost.
+ */
 struct sa_os;
 /* sa_attrs: the "SA_ATTRS" object of the master node; 0: only legacy znodes. */
 int sa_os_open(struct objset *os, uint64_t sa_attrs, struct sa_os **out, struct err *e);
 void sa_os_close(struct sa_os *so);
-/* One registered attribute (len 0: variable), one layout: what sa_os_open does for each entry of the tables. Entries
- * that make no sense are passed over; a layout's second definition too. */
-void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len);
+/* One registered attribute (len 0: variable; class of byte order, 2.2), one layout: what sa_os_open does for each entry
+ * of the tables. Entries that make no sense are passed over; a layout's second definition too. */
+void sa_os_define(struct sa_os *so, unsigned number, const char *name, uint16_t len, uint8_t class);
 void sa_os_layout(struct sa_os *so, unsigned long layout, const uint16_t *numbers, size_t n);
 
+/* One object's attributes. It has no lock of its own: who changes it lets nobody else use it meanwhile, and keeps no
+ * pointers into it. */
 struct sa {
-	struct dnode *dn;  /* held: attributes point into its bonus */
-	uint8_t *bonus;    /* or into this copy, where it may change */
+	struct dnode *dn; /* held: attributes point into its bonus */
+	uint8_t *bonus;   /* or into this copy, where it may change */
+	size_t bonuslen;
 	struct buf *spill; /* NULL or held */
 	int spill_err;     /* the spill block could not be read: absent attributes answer with this */
 	bool is_legacy;    /* a bonus of type 17 (2.9) */
@@ -70,18 +77,36 @@ int sa_create(struct objset *os, struct tx *tx, uint64_t *sa_attrs);
 struct sa_value {
 	enum sa_attr attr;
 	const void *data; /* as stored, host order */
-	uint16_t len;     /* bytes, above 0 */
+	uint16_t len;     /* bytes */
 };
 /*
  * All attributes of an object with a bonus of type DMU_OT_SA, in this order, in place of those it had: bonus, and spill
- * when they do not fit (2.5). Registers what is missing. -EFBIG: too many bytes.
+ * when they do not fit (2.5). -EFBIG: too many bytes; -EINVAL: not an attribute's length, 0 among them;
+ * PAD and ZNODE_ACL, which only legacy znodes have.
  *
- * A layout goes with the group of whoever needs it first: transactions that may need new layouts come in the order of
- * their groups, one at a time for an object set, however many struct sa_os there are for it.
+ * Names and layouts that the tables lack: in syncing context they are added at once (nobody else is at a set that is
+ * changed there). In open context nothing is added, nor is anything used that was added in a later group than the
+ * transaction's: nothing at all is changed then, and -EAGAIN says to end the transaction, call sa_layouts_add, and
+ * begin again.
  */
 int sa_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx);
-/* Other contents of the same lengths in place. What was opened shows the old ones still: close it. -ENOENT, -EINVAL:
- * not there, or another length: nothing of the rest is changed. */
-int sa_update(struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx);
+/* Adds to the tables what was found missing, in a transaction of its own. Open context, blocking, outside of any
+ * transaction; any thread. -ENOSPC (also: no layout numbers are left), -EROFS, I/O errors: who asks again may get the
+ * same. */
+int sa_layouts_add(struct sa_os *so);
+/*
+ * Some attributes of an opened object get other values, len 0 removes (2.6); `sa` then shows them, from other buffers
+ * than before. What keeps its length changes in place; else all is placed anew in its order, in our byte order, with
+ * new attributes at the end, but for PROJID, which gets its fixed place (2.7). One thread at a time for an object.
+ *
+ * After any error nothing is changed. -EAGAIN, -EFBIG, -EINVAL as of sa_store; -EROFS: the set is not written. What
+ * keeps a spill block from being read keeps attributes from being placed anew. -ENOTSUP: an attribute that a legacy
+ * znode has no place for, of this length (XATTR of 0 is none; see sa_convert); PROJID for a file without the
+ * attributes that come before it; foreign attributes of an unknown byte order.
+ */
+int sa_change(struct sa_os *so, struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx);
+/* A legacy znode becomes one with attributes (2.10): all of them, in this order; `sa` then shows them. Rules and errors
+ * as of sa_store; -ENOTSUP: the file system has no attributes. */
+int sa_convert(struct sa_os *so, struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx);
 
 #endif

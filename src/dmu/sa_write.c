@@ -1,122 +1,18 @@
 /*
- * dmu/sa_write.c: storing system attributes (docs/format/07-filesystem-zvol-zil.md, 2.2 - 2.5).
+ * dmu/sa_write.c: placing system attributes in bonus and spill block (docs/format/07-filesystem-zvol-zil.md, 2.4, 2.5).
+ * Everything is made ready first; then it is written, and nothing can fail any more.
  */
-#include <stdio.h>
-
 #include "base/sync.h"
+#include "dmu/dbuf.h"
 #include "dmu/sa_impl.h"
 
 #define SA_SPILL_MAX  131072u
 #define SA_HEADER_MIN 8u
+#define SA_HEADER_MAX 504u /* 6 bits count its words */
 
 static size_t r8(size_t n)
 {
 	return ROUND_UP(n, 8);
-}
-
-int sa_create(struct objset *os, struct tx *tx, uint64_t *sa_attrs)
-{
-	return zap_create(os, &(struct zap_spec){.type = DMU_OT_SA_MASTER_NODE}, tx, sa_attrs);
-}
-
-/* --- registry and layouts; the lock is held --- */
-
-static int attr_register(struct sa_os *so, unsigned number, enum sa_attr a, struct tx *tx)
-{
-	uint64_t v = number | (uint64_t)sa_known[a].class << 16 | (uint64_t)sa_known[a].len << 24;
-	int err = zap_add_u64(so->os, so->registry, sa_known[a].name, v, tx);
-
-	if (err)
-		return err;
-	so->nregistered++;
-	sa_reg_set(so, number, sa_known[a].len, a);
-	return 0;
-}
-
-/* The first attributes ever stored: both maps, and the numbers that are the same everywhere. */
-static int tables_create(struct sa_os *so, struct tx *tx)
-{
-	int err = zap_create_in(so->os, DMU_OT_SA_ATTR_REGISTRATION, so->sa_attrs, "REGISTRY", tx, &so->registry);
-
-	if (!err)
-		err = zap_create_in(so->os, DMU_OT_SA_ATTR_LAYOUTS, so->sa_attrs, "LAYOUTS", tx, &so->layouts);
-	for (unsigned i = 0; i < SA_FIXED && !err; i++)
-		err = attr_register(so, i, (enum sa_attr)i, tx);
-	return err;
-}
-
-static bool attrs_are_registered(const struct sa_os *so)
-{
-	for (unsigned i = 0; i < SA_ATTR_COUNT; i++)
-		if (so->number[i] == SA_UNKNOWN)
-			return false;
-	return so->registry != 0;
-}
-
-static int attrs_register(struct sa_os *so, struct tx *tx)
-{
-	int err = 0;
-
-	if (attrs_are_registered(so))
-		return 0;
-	err = sa_os_refresh(so, NULL); /* somebody else may have done it */
-	if (!err && !so->registry)
-		err = tables_create(so, tx);
-	for (unsigned i = SA_FIXED; i < SA_ATTR_COUNT && !err; i++) {
-		unsigned number = so->nregistered;
-
-		if (so->number[i] != SA_UNKNOWN)
-			continue;
-		while (number < so->nreg && so->reg[number].present)
-			number++;
-		err = number < so->nreg ? attr_register(so, number, (enum sa_attr)i, tx) : -ENOSPC;
-	}
-	return err;
-}
-
-static int layout_add(struct sa_os *so, const uint16_t *list, size_t n, struct tx *tx, unsigned *layout)
-{
-	unsigned number = so->nlayouts + 2;
-	char name[8];
-	int err;
-
-	while (number < SA_LAYOUTS && so->layout[number].number)
-		number++;
-	if (number >= SA_LAYOUTS)
-		return -ENOSPC;
-	snprintf(name, sizeof(name), "%u", number);
-	err = zap_add(so->os, so->layouts, name, 2, n, list, tx);
-	if (err)
-		return err;
-	so->nlayouts++;
-	sa_os_layout(so, number, list, n);
-	*layout = number;
-	return 0;
-}
-
-static bool layout_exists(struct sa_os *so, const uint16_t *list, size_t n, unsigned *layout)
-{
-	for (unsigned i = 1; i < SA_LAYOUTS; i++) {
-		const struct sa_layout *l = &so->layout[i];
-
-		if (!l->number || l->n != n || memcmp(l->number, list, n * sizeof(*list)) != 0)
-			continue;
-		*layout = i;
-		return true;
-	}
-	return false;
-}
-
-static int layout_find(struct sa_os *so, const uint16_t *list, size_t n, struct tx *tx, unsigned *layout)
-{
-	int err;
-
-	if (layout_exists(so, list, n, layout))
-		return 0;
-	err = sa_os_refresh(so, NULL);
-	if (err || layout_exists(so, list, n, layout))
-		return err;
-	return layout_add(so, list, n, tx, layout);
 }
 
 /* --- placement --- */
@@ -127,19 +23,14 @@ struct placement {
 	bool spill;
 };
 
-static bool value_is_variable(const struct sa_os *so, const struct sa_value *v)
-{
-	return so->reg[so->number[v->attr]].len == 0;
-}
-
 /* The rule of 2.5 as it stands: others place by it, too. */
-static void values_place(const struct sa_os *so, const struct sa_value *v, size_t n, size_t room, struct placement *p)
+static void items_place(const struct sa_item *v, size_t n, size_t room, struct placement *p)
 {
 	size_t hdr = SA_HEADER_MIN, vars = 0, extra = 0, idx = n, total = 0;
 
 	*p = (struct placement){.in_bonus = n};
 	for (size_t i = 0; i < n; i++) {
-		bool is_var = value_is_variable(so, &v[i]), might;
+		bool is_var = v[i].is_variable, might;
 		size_t tmp;
 
 		total = r8(total) + v[i].len;
@@ -171,165 +62,220 @@ static void values_place(const struct sa_os *so, const struct sa_value *v, size_
 	p->total = total;
 }
 
-/* Header size and bytes of values that stand by themselves. */
-static size_t buffer_size(const struct sa_os *so, const struct sa_value *v, size_t n, size_t *header)
+/* Header size and bytes of attributes that stand by themselves. */
+static size_t buffer_size(const struct sa_item *v, size_t n, size_t *header)
 {
 	size_t vars = 0, at = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		vars += value_is_variable(so, &v[i]);
+		vars += v[i].is_variable;
 		at = r8(at) + v[i].len;
 	}
 	*header = SA_HEADER_MIN + (vars > 1 ? r8(2 * (vars - 1)) : 0);
 	return *header + at;
 }
 
-/* `p` is zeroed and large enough. */
-static int buffer_fill(struct sa_os *so, const struct sa_value *v, size_t n, size_t header, uint8_t *p, struct tx *tx)
+static void item_copy(const struct sa_item *v, uint8_t *out)
 {
-	autofree uint16_t *list = xcalloc(MAX(n, 1), sizeof(*list));
-	size_t at = header, slot = 0;
-	unsigned layout;
-	int err;
+	static const uint8_t type[SA_CLASSES] = {0x83, 0x82, 0x81, 0x80, DMU_OT_ACL};
 
-	for (size_t i = 0; i < n; i++)
-		list[i] = so->number[v[i].attr];
-	err = layout_find(so, list, n, tx, &layout);
-	if (err)
-		return err;
+	if (v->len)
+		memcpy(out, v->data, v->len);
+	if (v->swap && v->class < SA_CLASSES)
+		dmu_swap_contents(type[v->class], out, v->len);
+}
+
+/* `p` is zeroed and large enough. */
+static void buffer_fill(const struct sa_item *v, size_t n, unsigned layout, size_t header, uint8_t *p)
+{
+	size_t at = header, slot = 0;
+
 	store_host32(p, SA_MAGIC);
-	store_host16(p + 4, layout | header / 8 << 10);
+	store_host16(p + 4, (uint16_t)(layout | header / 8 << 10));
 	for (size_t i = 0; i < n; i++) {
-		if (value_is_variable(so, &v[i]))
+		if (v[i].is_variable)
 			store_host16(p + 6 + 2 * slot++, v[i].len);
 		at = r8(at);
-		memcpy(p + at, v[i].data, v[i].len);
+		item_copy(&v[i], p + at);
 		at += v[i].len;
 	}
+}
+
+/* --- what is to be written --- */
+
+static int layout_of(struct sa_os *so, const struct sa_item *v, size_t n, struct tx *tx, unsigned *layout)
+{
+	autofree uint16_t *list = xcalloc(MAX(n, 1), sizeof(*list));
+
+	if (n > SA_LAYOUT_LEN)
+		return -EFBIG;
+	for (size_t i = 0; i < n; i++)
+		list[i] = v[i].number;
+	return sa_layout_need(so, list, n, tx, layout);
+}
+
+struct plan {
+	struct placement p;
+	unsigned bonus_layout, spill_layout;
+	size_t bonus_len, spill_header, spill_size;
+};
+
+static int plan_sizes(const struct sa_item *v, size_t n, size_t room, size_t spill_size, struct plan *pl)
+{
+	struct placement *p = &pl->p;
+	size_t need;
+
+	items_place(v, n, room, p);
+	pl->bonus_len = p->spill ? room - BP_SIZE : p->header + p->total;
+	if (p->total > SA_SPILL_MAX || p->header > SA_HEADER_MAX)
+		return -EFBIG;
+	if (!p->spill)
+		return 0;
+	need = buffer_size(v + p->in_bonus, n - p->in_bonus, &pl->spill_header);
+	pl->spill_size = ROUND_UP(need, 1u << SECTOR_SHIFT);
+	if (pl->spill_size > SA_SPILL_MAX || pl->spill_header > SA_HEADER_MAX)
+		return -EFBIG;
+	if (spill_size <= SA_SPILL_MAX) /* a block that is large enough keeps its size */
+		pl->spill_size = MAX(pl->spill_size, spill_size);
 	return 0;
 }
 
-static int bonus_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, const struct placement *p,
-		       size_t room, struct tx *tx)
+/* Both are asked for at once, so that one call of sa_layouts_add does. */
+static int plan_layouts(struct sa_os *so, const struct sa_item *v, size_t n, struct tx *tx, struct plan *pl)
 {
-	size_t len = p->spill ? room - BP_SIZE : p->header + p->total;
-	autofree uint8_t *bytes = xcalloc(1, room);
-	int err = buffer_fill(so, v, p->in_bonus, p->header, bytes, tx);
+	size_t k = pl->p.in_bonus;
+	int err = layout_of(so, v, k, tx, &pl->bonus_layout), spill_err = 0;
 
-	if (!err && dn->bonuslen != len)
-		err = dmu_bonus_set_size(dn, len, tx);
-	return err ? err : dmu_bonus_write(dn, 0, bytes, len, tx);
+	if (pl->p.spill && (!err || err == -EAGAIN))
+		spill_err = layout_of(so, v + k, n - k, tx, &pl->spill_layout);
+	return spill_err && spill_err != -EAGAIN ? spill_err : err ? err : spill_err;
 }
 
-static int spill_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx)
+/* Bytes of bonus and spill pointer together. */
+static size_t dnode_room(struct dnode *dn)
 {
-	size_t header, need = buffer_size(so, v, n, &header), size = ROUND_UP(need, 1u << SECTOR_SHIFT);
-	autobuf struct buf *b = NULL;
+	struct dnode_dirty *dd;
+	SCOPED_LOCK(&dn->lock);
+
+	dd = dnode_dirty_peek(dn);
+	return ((size_t)dn->slots << DNODE_SHIFT) - 64 - (size_t)(dd ? dd->nblkptr : dn->nblkptr) * BP_SIZE;
+}
+
+int sa_image_make(struct sa_os *so, struct dnode *dn, const struct sa_item *item, size_t n, size_t spill_size,
+		  struct tx *tx, struct sa_image *out)
+{
+	size_t room = dnode_room(dn);
+	struct plan pl = {0};
 	int err;
 
-	if (size > SA_SPILL_MAX)
-		return -EFBIG;
-	b = buf_alloc(size);
-	if (!b)
-		return -ENOMEM;
-	memset(b->data, 0, size);
-	err = buffer_fill(so, v, n, header, b->data, tx);
-	return err ? err : dmu_spill_write(dn, b, tx);
+	*out = (struct sa_image){0};
+	if (room < BP_SIZE + SA_HEADER_MIN) /* no attributes have ever been here */
+		return -EINVAL;
+	err = plan_sizes(item, n, room, spill_size, &pl);
+	if (!err)
+		err = plan_layouts(so, item, n, tx, &pl);
+	if (err)
+		return err;
+	if (pl.p.spill) {
+		out->spill = buf_alloc(pl.spill_size);
+		if (!out->spill)
+			return -ENOMEM;
+		memset(out->spill->data, 0, pl.spill_size);
+		buffer_fill(item + pl.p.in_bonus, n - pl.p.in_bonus, pl.spill_layout, pl.spill_header,
+			    out->spill->data);
+	}
+	out->len = pl.bonus_len;
+	out->bonus = xcalloc(1, pl.bonus_len);
+	buffer_fill(item, pl.p.in_bonus, pl.bonus_layout, pl.p.header, out->bonus);
+	return 0;
 }
 
-static int values_check(const struct sa_os *so, const struct sa_value *v, size_t n)
+void sa_image_free(struct sa_image *im)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint16_t len = so->reg[so->number[v[i].attr]].len;
+	free(im->bonus);
+	buf_release(im->spill);
+	*im = (struct sa_image){0};
+}
 
-		if (v[i].len == 0 || (len && v[i].len != len))
-			return -EINVAL;
-	}
+bool sa_is_late(struct dnode *dn, const struct tx *tx)
+{
+	struct dnode_dirty *dd = dnode_dirty_peek(dn);
+
+	return dd && atomic_load(&dd->newest) > tx->txg;
+}
+
+/* What a late transaction writes goes to its own group and to younger ones, and those may have left the object in
+ * another form than its own finds it in: nothing is taken for granted then. */
+int sa_image_write(struct dnode *dn, const struct sa_image *im, struct tx *tx)
+{
+	bool late = sa_is_late(dn, tx);
+	int err = 0;
+
+	/* the spill block's pointer takes the end of a full bonus */
+	if (!im->spill && (dn->has_spill || late))
+		err = dmu_spill_remove(dn, tx);
+	if (err)
+		return err;
+	if (dn->bonustype != DMU_OT_SA || late)
+		dmu_object_set_type(dn, dnode_type(dn), DMU_OT_SA, (uint16_t)im->len, tx);
+	else if (dn->bonuslen != im->len)
+		err = dmu_bonus_set_size(dn, im->len, tx);
+	if (!err)
+		err = dmu_bonus_write(dn, 0, im->bonus, im->len, tx);
+	if (!err && im->spill)
+		err = dmu_spill_write(dn, im->spill, tx);
+	return err;
+}
+
+/* --- storing --- */
+
+int sa_item_from_value(const struct sa_os *so, const struct sa_value *v, struct sa_item *item)
+{
+	int number = sa_number(so, v->attr);
+	const struct sa_reg *r = sa_reg_find(so, (unsigned)number);
+
+	if (!r || v->len == 0 || (r->len && v->len != r->len))
+		return -EINVAL;
+	if (v->attr == SA_PAD || v->attr == SA_ZNODE_ACL) /* the legacy znode's only */
+		return -EINVAL;
+	*item = (struct sa_item){
+	    .number = (uint16_t)number, .len = v->len, .class = r->class, .is_variable = r->len == 0, .data = v->data};
 	return 0;
+}
+
+static int values_image(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx,
+			struct sa_image *out)
+{
+	autofree struct sa_item *item = xcalloc(MAX(n, 1), sizeof(*item));
+	int err = dn->bonus_encrypted ? -EKEY : sa_names_need(so, tx);
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = sa_item_from_value(so, &v[i], &item[i]);
+	return err ? err : sa_image_make(so, dn, item, n, 0, tx, out);
 }
 
 int sa_store(struct sa_os *so, struct dnode *dn, const struct sa_value *v, size_t n, struct tx *tx)
 {
-	size_t room = ((size_t)dn->slots << 9) - 192;
-	struct placement p;
-	int err;
+	struct sa_image im = {0};
+	int err = dn->bonustype == DMU_OT_SA ? values_image(so, dn, v, n, tx, &im) : -EINVAL;
 
-	if (dn->bonustype != DMU_OT_SA)
-		return -EINVAL;
-	SCOPED_LOCK(&so->lock);
-	err = attrs_register(so, tx);
 	if (!err)
-		err = values_check(so, v, n);
-	if (err)
-		return err;
-	values_place(so, v, n, room, &p);
-	if (p.total > SA_SPILL_MAX)
-		return -EFBIG;
-	/* the spill block's pointer takes the end of a full bonus */
-	if (!p.spill && dn->has_spill)
-		err = dmu_spill_remove(dn, tx);
-	if (!err)
-		err = bonus_store(so, dn, v, &p, room, tx);
-	if (!err && p.spill)
-		err = spill_store(so, dn, v + p.in_bonus, n - p.in_bonus, tx);
+		err = sa_image_write(dn, &im, tx);
+	sa_image_free(&im);
 	return err;
 }
 
-/* --- changing in place --- */
-
-/* Words of the order that the buffer is in. */
-static int value_turn(const struct sa *sa, const struct sa_value *v, uint8_t *out)
+int sa_convert(struct sa_os *so, struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx)
 {
-	memcpy(out, v->data, v->len);
-	if (sa->is_legacy || !sa->attr[v->attr].swap)
-		return 0; /* the dmu turns the znode of another machine when it is first changed */
-	if (sa_known[v->attr].class == 4)
-		return -EINVAL;
-	if (sa_known[v->attr].class == 0)
-		swap64_buffer(out, v->len);
-	return 0;
-}
+	struct sa_image im = {0};
+	int err = sa->is_legacy ? values_image(so, sa->dn, v, n, tx, &im) : -EINVAL;
 
-static bool lies_in(const uint8_t *p, const uint8_t *start, size_t len)
-{
-	return start && p >= start && p < start + len;
-}
-
-static int value_update(struct sa *sa, const struct sa_value *v, struct buf **spill, struct tx *tx)
-{
-	const uint8_t *p = sa->attr[v->attr].data;
-	autofree uint8_t *bytes = xmalloc(MAX(v->len, 1));
-	int err;
-
-	if (!p)
-		return sa->spill_err ? sa->spill_err : -ENOENT;
-	if (v->len != sa->attr[v->attr].len)
-		return -EINVAL;
-	err = value_turn(sa, v, bytes);
-	if (err)
-		return err;
-	if (lies_in(p, sa->bonus, sa->dn->bonuslen))
-		return dmu_bonus_write(sa->dn, p - sa->bonus, bytes, v->len, tx);
-	if (!sa->spill || !lies_in(p, sa->spill->data, sa->spill->size))
-		return -EROFS;
-	if (!*spill) {
-		*spill = buf_alloc(sa->spill->size);
-		if (!*spill)
-			return -ENOMEM;
-		memcpy((*spill)->data, sa->spill->data, sa->spill->size);
+	if (!err)
+		err = sa_image_write(sa->dn, &im, tx);
+	if (!err) {
+		sa_show(so, sa, im.bonus, im.len, im.spill);
+		im = (struct sa_image){0};
 	}
-	memcpy((*spill)->data + (p - sa->spill->data), bytes, v->len);
-	return 0;
-}
-
-int sa_update(struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx)
-{
-	autobuf struct buf *spill = NULL;
-	int err = 0;
-
-	for (size_t i = 0; i < n && !err; i++)
-		err = value_update(sa, &v[i], &spill, tx);
-	if (!err && spill)
-		err = dmu_spill_write(sa->dn, spill, tx);
+	sa_image_free(&im);
 	return err;
 }

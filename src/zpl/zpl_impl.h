@@ -50,6 +50,7 @@ struct zpl_new_dir {
 	uint64_t mode, uid, gid, projid, flags;
 	bool has_projid;
 };
+/* -EAGAIN as of sa_store; after any error nothing is left of it. */
 int zpl_dir_make(const struct zpl_new_dir *n, struct tx *tx, uint64_t *object);
 #define ZPL_IS_DIR(zn)    (((zn)->mode & S_IFMT) == S_IFDIR)
 #define ZPL_IS_LINK(zn)   (((zn)->mode & S_IFMT) == S_IFLNK)

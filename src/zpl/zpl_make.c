@@ -165,5 +165,7 @@ int zpl_dir_make(const struct zpl_new_dir *n, struct tx *tx, uint64_t *object)
 	attrs_fill(n, *object, tx, &a);
 	err = sa ? sa_attrs_store(n, dn, &a, tx) : legacy_attrs_store(n, dn, &a, tx);
 	dnode_release(dn);
+	if (err)
+		dmu_object_free(n->os, *object, tx);
 	return err;
 }

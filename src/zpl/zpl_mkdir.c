@@ -12,8 +12,9 @@
 #define CHANGE_BYTES (512u << 10) /* the most that this writes */
 #define TYPE_DIR     (UINT64_C(4) << 60)
 #define LOCKS        16u
+#define LAYOUT_TRIES 8 /* names first, then layouts; the rest is for others who add some */
 
-/* One change at a time in an object set, as layouts and maps ask for; taken before the transaction begins, and held to
+/* One change at a time in an object set, as maps ask for; taken before the transaction begins, and held to
  * its end. Stripes by set. */
 static pthread_mutex_t locks[LOCKS] = {[0 ... LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER};
 
@@ -108,7 +109,7 @@ static int parent_update(const struct mkdir *m, struct tx *tx)
 	now[1] = ts.tv_nsec;
 	if (m->z->version >= ZPL_VERSION_FUID)
 		flags |= ZPL_ARCHIVE | ZPL_AV_MODIFIED;
-	return sa_update(&m->dir->sa, v, ARRAY_LEN(v), tx);
+	return sa_change(m->z->sa, &m->dir->sa, v, ARRAY_LEN(v), tx);
 }
 
 /* In the same transaction that began it: as if it had never been. */
@@ -134,15 +135,27 @@ static int change(struct mkdir *m, struct tx *tx)
 }
 
 /* *txg: the group to wait for. */
-static int transaction(struct mkdir *m, uint64_t *txg, struct err *e)
+static int change_once(struct mkdir *m, uint64_t *txg)
 {
 	struct tx tx = {.os = m->z->os, .bytes = CHANGE_BYTES};
 	int err = tx_begin_wait(m->z->os->dp->txgs, &tx);
 
-	if (!err) {
-		err = change(m, &tx);
-		*txg = tx.txg;
-		tx_end(&tx);
+	if (err)
+		return err;
+	err = change(m, &tx);
+	*txg = tx.txg;
+	tx_end(&tx);
+	return err;
+}
+
+static int transaction(struct mkdir *m, uint64_t *txg, struct err *e)
+{
+	int err = change_once(m, txg);
+
+	for (unsigned i = 0; i < LAYOUT_TRIES && err == -EAGAIN; i++) {
+		err = sa_layouts_add(m->z->sa);
+		if (!err)
+			err = change_once(m, txg);
 	}
 	return err ? err_set(e, err, "%s", err == -ENOSPC ? "out of space" : err_words(err)) : 0;
 }

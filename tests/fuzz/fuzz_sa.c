@@ -23,12 +23,12 @@ static struct sa_os *tables(void)
 	if (so)
 		return so;
 	BUG_ON(sa_os_open(&os, 0, &so, NULL));
-	sa_os_define(so, 16, "ZPL_DACL_COUNT", 8);
-	sa_os_define(so, 17, "ZPL_SYMLINK", 0);
-	sa_os_define(so, 18, "ZPL_SCANSTAMP", 32);
-	sa_os_define(so, 19, "ZPL_DACL_ACES", 0);
-	sa_os_define(so, 20, "ZPL_DXATTR", 0);
-	sa_os_define(so, 21, "ZPL_PROJID", 8);
+	sa_os_define(so, 16, "ZPL_DACL_COUNT", 8, 0);
+	sa_os_define(so, 17, "ZPL_SYMLINK", 0, 3);
+	sa_os_define(so, 18, "ZPL_SCANSTAMP", 32, 3);
+	sa_os_define(so, 19, "ZPL_DACL_ACES", 0, 4);
+	sa_os_define(so, 20, "ZPL_DXATTR", 0, 3);
+	sa_os_define(so, 21, "ZPL_PROJID", 8, 0);
 	for (unsigned i = 0; i < ARRAY_LEN(layout); i++)
 		sa_os_layout(so, 2 + i, layout[i], len[i]);
 	return so;

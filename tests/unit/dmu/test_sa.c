@@ -19,11 +19,11 @@ static int setup(void **state)
 	struct objset os = {0};
 
 	assert_int_equal(sa_os_open(&os, 0, &so, NULL), 0);
-	sa_os_define(so, 16, "ZPL_DACL_COUNT", 8);
-	sa_os_define(so, 17, "ZPL_SYMLINK", 0);
-	sa_os_define(so, 19, "ZPL_DACL_ACES", 0);
-	sa_os_define(so, 21, "ZPL_PROJID", 8);
-	sa_os_define(so, 5, "ZPL_SIZE", 4); /* fixed numbers do not change */
+	sa_os_define(so, 16, "ZPL_DACL_COUNT", 8, 0);
+	sa_os_define(so, 17, "ZPL_SYMLINK", 0, 3);
+	sa_os_define(so, 19, "ZPL_DACL_ACES", 0, 4);
+	sa_os_define(so, 21, "ZPL_PROJID", 8, 0);
+	sa_os_define(so, 5, "ZPL_SIZE", 4, 0); /* fixed numbers do not change */
 	sa_os_layout(so, 2, file_layout, ARRAY_LEN(file_layout));
 	sa_os_layout(so, 3, link_layout, ARRAY_LEN(link_layout));
 	sa_os_layout(so, 4, foreign_layout, ARRAY_LEN(foreign_layout));

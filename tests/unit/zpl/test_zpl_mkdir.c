@@ -91,6 +91,24 @@ static void directories_appear_with_all_that_belongs_to_them(void **state)
 	}
 }
 
+/* The file system is older than project quotas: it lacks the layout that its directories get now. */
+static void directories_get_layouts_that_are_not_there_yet(void **state)
+{
+	static const char *const off[] = {"org.zfsonlinux:project_quota"};
+	struct harness *h = hw_create(off, 1);
+	struct zpl *z = fs_create(h, "p/a", NULL);
+	uint64_t a;
+
+	for (size_t i = 0; i < ARRAY_LEN(h->f); i++)
+		if (h->f[i].guid && strcmp(h->f[i].guid, off[0]) == 0)
+			h->f[i].enabled = true;
+	a = made(z, z->root, "a");
+	dir_check(z, "", z->root, z->root, 1, 0);
+	dir_check(z, "a", a, z->root, 0, 1000);
+	zpl_close(z);
+	hw_destroy(h);
+}
+
 struct usage {
 	uint64_t objects[2], bytes[2];
 };
@@ -171,6 +189,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(directories_appear_with_all_that_belongs_to_them),
+	    cmocka_unit_test(directories_get_layouts_that_are_not_there_yet),
 	    cmocka_unit_test(directories_are_accounted),
 	    cmocka_unit_test(names_follow_the_rules_of_the_file_system),
 	    cmocka_unit_test(what_is_read_only_stays_so),
