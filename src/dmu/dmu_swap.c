@@ -1,5 +1,6 @@
 /* Turning the contents of blocks and bonus buffers of the other byte order (02, section 11). */
 #include "dmu/dmu_impl.h"
+#include "dmu/sa.h"
 
 #define DNODE_BONUS_END(slots) ((size_t)(slots) << DNODE_SHIFT)
 #define ZAP_MICRO              (UINT64_C(1) << 63 | 3)
@@ -131,20 +132,14 @@ static void swap_old_acl(uint8_t *p, size_t size)
 static void swap_acl(uint8_t *p, size_t size)
 {
 	while (size >= 8) {
-		size_t len = 8;
-		unsigned type, who;
+		size_t len;
 
 		swap16_at(p);
 		swap16_at(p + 2);
 		swap32_at(p + 4);
-		type = load_host16(p);
-		who = load_host16(p + 2) & 0x7040;
-		if (who != 0x1000 && who != 0x2040 && who != 0x4000) {
-			if (size < 16)
-				return;
-			swap64_at(p + 8);
-			len = type >= 5 && type <= 8 ? 48 : 16;
-		}
+		len = sa_ace_size(load_host16(p), load_host16(p + 2));
+		if (len > 8 && size >= 16)
+			swap64_at(p + 8); /* GUIDs behind it are bytes */
 		if (len > size)
 			return;
 		p += len;

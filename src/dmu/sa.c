@@ -6,6 +6,7 @@
  * remembered as a pointer into it: nothing is copied.
  */
 #include "base/sync.h"
+#include "dmu/dmu_impl.h"
 #include "dmu/sa_impl.h"
 
 #define SA_LEGACY_SIZE 264
@@ -248,6 +249,11 @@ void sa_os_close(struct sa_os *so)
 	pthread_mutex_destroy(&so->want_lock);
 	pthread_mutex_destroy(&so->lock);
 	free(so);
+}
+
+void sa_aces_turn(uint8_t *aces, size_t len)
+{
+	dmu_swap_contents(DMU_OT_ACL, aces, len);
 }
 
 /* What the header of an attribute buffer says (2.4). */

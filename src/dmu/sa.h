@@ -109,4 +109,16 @@ int sa_change(struct sa_os *so, struct sa *sa, const struct sa_value *v, size_t 
  * as of sa_store; -ENOTSUP: the file system has no attributes. */
 int sa_convert(struct sa_os *so, struct sa *sa, const struct sa_value *v, size_t n, struct tx *tx);
 
+/* Entries of an ACL from the other byte order to ours (5.2). */
+void sa_aces_turn(uint8_t *aces, size_t len);
+/* Bytes of one entry (5.1). */
+static inline size_t sa_ace_size(uint16_t type, uint16_t flags)
+{
+	unsigned who = flags & 0x7040;
+
+	if (type >= 5 && type <= 8) /* with GUIDs */
+		return 48;
+	return type <= 1 && (who == 0x1000 || who == 0x2040 || who == 0x4000) ? 8 : 16;
+}
+
 #endif

@@ -57,6 +57,16 @@ int zpl_dir_make(const struct zpl_new_dir *n, struct tx *tx, uint64_t *object);
 #define ZPL_IS_REG(zn)    (((zn)->mode & S_IFMT) == S_IFREG)
 #define ZPL_IS_DEVICE(zn) (((zn)->mode & S_IFMT) == S_IFBLK || ((zn)->mode & S_IFMT) == S_IFCHR)
 
+/* zpl_acl.c: the ACL of a legacy znode as entries of version 1, host order, malloc'd (2.10); -ENOENT: none. */
+int zpl_acl_legacy_v1(struct znode *zn, uint8_t **aces, size_t *len, size_t *count);
+/* The object that has it, 0: none that is what it should be. */
+int zpl_acl_legacy_object(struct znode *zn, uint64_t *object);
+
+/* zpl_convert.c: sa_change for an object of any form. A legacy znode that has no place for the values is converted
+ * where that is allowed (2.10); DACL_COUNT and DACL_ACES are its ACL then, when they are among the values. -EAGAIN as
+ * of sa_change, -ENOTSUP: there is no place, and none can be made. */
+int zpl_sa_change(struct znode *zn, const struct sa_value *v, size_t n, struct tx *tx);
+
 int zpl_fuid_open(struct zpl *z);
 void zpl_fuid_close(struct zpl *z);
 

@@ -109,7 +109,7 @@ static int parent_update(const struct mkdir *m, struct tx *tx)
 	now[1] = ts.tv_nsec;
 	if (m->z->version >= ZPL_VERSION_FUID)
 		flags |= ZPL_ARCHIVE | ZPL_AV_MODIFIED;
-	return sa_change(m->z->sa, &m->dir->sa, v, ARRAY_LEN(v), tx);
+	return zpl_sa_change(m->dir, v, ARRAY_LEN(v), tx);
 }
 
 /* In the same transaction that began it: as if it had never been. */

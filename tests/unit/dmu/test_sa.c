@@ -199,6 +199,39 @@ static void legacy_znodes_answer_like_others(void **state)
 	check_legacy(true);
 }
 
+/* By 5.1 and 5.2; GUIDs are bytes. */
+static size_t ace_make(uint8_t *p, unsigned type, unsigned flags, bool swap)
+{
+	unsigned who = flags & 0x7040;
+	size_t len = type >= 5 && type <= 8                                          ? 48
+		     : type < 2 && (who == 0x1000 || who == 0x2040 || who == 0x4000) ? 8
+										     : 16;
+
+	for (unsigned i = 0; i < 48; i++)
+		p[i] = (uint8_t)(type + i);
+	put(p, type, 2, swap);
+	put(p + 2, flags, 2, swap);
+	put(p + 4, 0x12345678, 4, swap);
+	if (len > 8)
+		put(p + 8, 0x1122334455667788, 8, swap);
+	return len;
+}
+
+static void access_control_entries_of_every_kind_are_turned(void **state)
+{
+	static const unsigned flags[] = {0, 0x1000, 0x2000, 0x2040, 0x40, 0x4000, 0x3040, 0x1003};
+	uint8_t ours[0x11 * 8 * 48 + 48], theirs[sizeof(ours)];
+	size_t len = 0;
+
+	for (unsigned type = 0; type <= 0x10; type++)
+		for (unsigned i = 0; i < ARRAY_LEN(flags); i++) {
+			assert_int_equal(ace_make(theirs + len, type, flags[i], true), sa_ace_size(type, flags[i]));
+			len += ace_make(ours + len, type, flags[i], false);
+		}
+	sa_aces_turn(theirs, len);
+	assert_memory_equal(ours, theirs, len);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +240,7 @@ int main(void)
 	    cmocka_unit_test(damaged_buffers_are_refused),
 	    cmocka_unit_test(layout_zero_means_no_attributes),
 	    cmocka_unit_test(legacy_znodes_answer_like_others),
+	    cmocka_unit_test(access_control_entries_of_every_kind_are_turned),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
