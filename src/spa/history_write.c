@@ -9,7 +9,7 @@
 #include "dmu/mosobj.h"
 #include "spa/spa_write.h"
 
-#define RECORDS_QUEUED 10000u /* more than any group has: what comes then is dropped */
+#define COMMANDS_QUEUED 10000u /* more than any group has: what comes then is dropped */
 
 struct record {
 	struct list_node node;
@@ -17,7 +17,8 @@ struct record {
 };
 
 /* --- gathering --- */
-static void record_queue(struct spa *spa, struct nvlist *l)
+/* What a group changes is never dropped: it is as much as the group was asked for. */
+static void record_queue(struct spa *spa, struct nvlist *l, bool drop)
 {
 	struct spa_writer *w = spa_writer(spa);
 	struct record *r = xcalloc(1, sizeof(*r));
@@ -25,7 +26,7 @@ static void record_queue(struct spa *spa, struct nvlist *l)
 
 	nvlist_add_u64(l, "history time", (uint64_t)time(NULL));
 	r->l = l;
-	if (w->history.len < RECORDS_QUEUED) {
+	if (!drop || w->history.len < COMMANDS_QUEUED) {
 		list_append(&w->history, &r->node);
 		return;
 	}
@@ -50,7 +51,7 @@ void spa_history_command(struct spa *spa, const char *command, uint64_t uid, con
 	nvlist_add_string(l, "history command", command);
 	nvlist_add_u64(l, "history who", uid);
 	nvlist_add_string(l, "history hostname", host ? host : os_hostname());
-	record_queue(spa, l);
+	record_queue(spa, l, true);
 }
 
 void spa_history_internal(struct spa *spa, const char *name, const struct dsl_dataset *ds, struct tx *tx,
@@ -69,7 +70,7 @@ void spa_history_internal(struct spa *spa, const char *name, const struct dsl_da
 		nvlist_add_string(l, "dsname", ds->name);
 		nvlist_add_u64(l, "dsid", ds->object);
 	}
-	record_queue(spa, l);
+	record_queue(spa, l, !tx);
 }
 
 /* --- appending --- */

@@ -3,6 +3,7 @@
  */
 #include "livepool.h"
 
+#include "dsl/dsl_write.h"
 #include "spa/spa_impl.h"
 
 #define DISK_SIZE (UINT64_C(96) << 20)
@@ -204,6 +205,44 @@ static void history(void **state)
 	livepool_remove(&lp);
 }
 
+#define CHANGES 12000
+
+static void changes_tell(void *arg, struct tx *tx)
+{
+	char text[24];
+
+	for (unsigned i = 0; i < CHANGES; i++) {
+		snprintf(text, sizeof(text), "change %u", i);
+		spa_history_internal(arg, "test", NULL, tx, text);
+	}
+}
+
+static int last_change(void *arg, const struct nvlist *record)
+{
+	const char *text;
+
+	if (nvlist_string(record, "history internal str", &text) == 0 && strncmp(text, "change ", 7) == 0)
+		*(unsigned *)arg = (unsigned)strtoul(text + 7, NULL, 10);
+	return 0;
+}
+
+/* A group that destroys or snapshots thousands tells of all of them. */
+static void history_of_many_changes_in_one_group(void **state)
+{
+	struct livepool lp;
+	unsigned last = 0;
+	struct dsl_task t = {.sync = changes_tell, .policy = DSL_SPACE_NONE};
+
+	livepool_files(&lp, 1, DISK_SIZE);
+	livepool_create(&lp, NULL);
+	t.arg = lp.spa;
+	assert_int_equal(dsl_task_run(lp.spa->dsl, &t, &lp.e), 0);
+	assert_int_equal(spa_history_each(lp.spa, last_change, &last), 0);
+	assert_int_equal(last, CHANGES - 1);
+	livepool_export(&lp);
+	livepool_remove(&lp);
+}
+
 /* Under another name, for good or for once; in a cache file and out of it. */
 static void names_and_cachefile(void **state)
 {
@@ -307,9 +346,16 @@ static void events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(create_and_import),   cmocka_unit_test(stripe_with_log), cmocka_unit_test(properties),
-	    cmocka_unit_test(no_features),         cmocka_unit_test(in_use),          cmocka_unit_test(history),
-	    cmocka_unit_test(names_and_cachefile), cmocka_unit_test(rewinds),         cmocka_unit_test(events),
+	    cmocka_unit_test(create_and_import),
+	    cmocka_unit_test(stripe_with_log),
+	    cmocka_unit_test(properties),
+	    cmocka_unit_test(no_features),
+	    cmocka_unit_test(in_use),
+	    cmocka_unit_test(history),
+	    cmocka_unit_test(history_of_many_changes_in_one_group),
+	    cmocka_unit_test(names_and_cachefile),
+	    cmocka_unit_test(rewinds),
+	    cmocka_unit_test(events),
 	};
 
 	return cmocka_run_group_tests_name("create", tests, NULL, NULL);
