@@ -63,7 +63,8 @@ bool str_copy(char *to, size_t size, const char *text)
 
 void strings_add(struct strings *v, char *taken)
 {
-	v->s = xrealloc(v->s, (v->n + 1) * sizeof(*v->s));
+	if ((v->n & (v->n - 1)) == 0) /* full: room is a power of two */
+		v->s = xrealloc(v->s, MAX(v->n * 2, 1) * sizeof(*v->s));
 	v->s[v->n++] = taken;
 }
 

@@ -80,36 +80,58 @@ int dsl_limits_check(struct dsl_dir *d, bool snapshots, uint64_t delta, struct e
 	return dsl_limits_check_below(d, NULL, snapshots, delta, e);
 }
 
-/* Of n new snapshots, one of each head, how many are at or below the dir? */
-static uint64_t below(const struct dsl_dir *d, struct dsl_dataset *const *head, size_t n)
+/* A dir with a limit, and how many of the new snapshots are at or below it. */
+struct limited {
+	struct dsl_dir *dir;
+	uint64_t delta;
+};
+
+static int limited_cmp(const void *a, const void *b)
 {
-	uint64_t sum = 0;
+	const struct limited *x = a, *y = b;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct dsl_dir *at = head[i]->dir;
-
-		while (at && at != d)
-			at = at->up;
-		sum += at != NULL;
-	}
-	return sum;
+	return x->dir->object < y->dir->object ? -1 : x->dir->object > y->dir->object;
 }
 
-/* The sums matter only at dirs that have a limit, which are few. */
+/* One entry for each head and limit above it; the limits are few, and a tree is not deep. */
+static size_t limited_collect(struct dsl_dataset *const *head, size_t n, struct limited **out)
+{
+	struct limited *l = NULL;
+	size_t len = 0, cap = 0;
+	uint64_t count;
+
+	for (size_t i = 0; i < n; i++) {
+		for (struct dsl_dir *d = head[i]->dir; d && !dsl_dir_ext_u64(d, COUNT_SNAPS, &count); d = d->up) {
+			if (limit_of(d, true) == UINT64_MAX)
+				continue;
+			if (len == cap) {
+				cap = cap ? cap * 2 : 64;
+				l = xrealloc(l, cap * sizeof(*l));
+			}
+			l[len++] = (struct limited){d, 1};
+		}
+	}
+	*out = l;
+	return len;
+}
+
 int dsl_limits_check_snapshots(struct dsl_dataset *const *head, size_t n, struct err *e)
 {
+	autofree struct limited *l = NULL;
 	uint64_t count;
+	size_t len;
 	int err = 0;
 
 	if (n == 0 || !dsl_limits_are_active(head[0]->pool))
 		return 0;
-	for (size_t i = 0; i < n && !err; i++) {
-		for (struct dsl_dir *d = head[i]->dir; d && !err; d = d->up) {
-			if (dsl_dir_ext_u64(d, COUNT_SNAPS, &count))
-				break;
-			if (limit_of(d, true) != UINT64_MAX)
-				err = one_check(d, true, count, below(d, head, n), e);
-		}
+	len = limited_collect(head, n, &l);
+	if (len)
+		qsort(l, len, sizeof(*l), limited_cmp);
+	for (size_t i = 0; i < len && !err; i++) {
+		if (i + 1 < len && l[i + 1].dir == l[i].dir)
+			l[i + 1].delta += l[i].delta;
+		else if (!dsl_dir_ext_u64(l[i].dir, COUNT_SNAPS, &count))
+			err = one_check(l[i].dir, true, count, l[i].delta, e);
 	}
 	return err;
 }
