@@ -4,8 +4,9 @@
 #include "base/str.h"
 #include "dsl/dsl_write_impl.h"
 
-#define SNAPS_PER_TASK 100
-#define FEATURE_ASYNC  "com.delphix:async_destroy"
+#define FEATURE_ASYNC "com.delphix:async_destroy"
+#define GROUP_NAMES   1000
+#define GROUP_NS      UINT64_C(250000000) /* the configuration is locked meanwhile */
 
 /* --- neighbours --- */
 
@@ -388,103 +389,6 @@ static void snapshot_defer_sync(struct dsl_dataset *s, struct tx *tx)
 	dsl_history(s->pool, "defer_destroy", s, tx, "%s", "");
 }
 
-/* --- tasks for snapshots --- */
-
-struct destroy_arg {
-	struct dsl_pool *p;
-	const char *const *names;
-	size_t n;
-	bool defer;
-};
-
-/* -ENOENT: already gone, which is as good. */
-static int name_check(struct destroy_arg *a, const char *name, struct err *e)
-{
-	struct dsl_dataset *s;
-	int err = dsl_dataset_hold(a->p, name, &s, e);
-
-	if (err)
-		return err == -ENOENT ? 0 : err;
-	if (!s->is_snapshot)
-		err = err_set(e, -EINVAL, "'%s' is not a snapshot", name);
-	else
-		err = snapshot_destroy_check(s, a->defer, e);
-	dsl_dataset_release(s);
-	return err ? err_prefix(e, err, "%s", name) : 0;
-}
-
-static int destroy_snapshots_check(void *arg, struct tx *tx, struct err *e)
-{
-	struct destroy_arg *a = arg;
-	int err = 0;
-
-	for (size_t i = 0; i < a->n && !err; i++)
-		err = name_check(a, a->names[i], e);
-	return err;
-}
-
-static void destroy_snapshots_sync(void *arg, struct tx *tx)
-{
-	struct destroy_arg *a = arg;
-	struct dsl_dataset *s;
-
-	for (size_t i = 0; i < a->n; i++) {
-		if (dsl_dataset_hold(a->p, a->names[i], &s, NULL))
-			continue;
-		if (a->defer && (holds_of(s) || s->num_children > 1))
-			snapshot_defer_sync(s, tx);
-		else
-			dsl_snapshot_destroy_sync(s, tx);
-		dsl_dataset_release(s);
-	}
-}
-
-int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e)
-{
-	struct destroy_arg a = {p, names, n, defer};
-	int err;
-
-	for (size_t i = 0; i < n; i++)
-		dsl_dataset_settle(p, names[i]);
-	if (n > SNAPS_PER_TASK) { /* refusals come before anything is done */
-		DSL_SHARED(p);
-
-		err = destroy_snapshots_check(&a, NULL, e);
-		if (err)
-			return err;
-	}
-	for (size_t done = 0; done < n; done += a.n) {
-		struct dsl_task t = {.check = destroy_snapshots_check,
-				     .sync = destroy_snapshots_sync,
-				     .arg = &a,
-				     .policy = DSL_SPACE_EXTRA};
-
-		a.names = names + done;
-		a.n = MIN(n - done, SNAPS_PER_TASK);
-		err = dsl_task_run(p, &t, e);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-int dsl_destroy_snapshots_space(struct dsl_pool *p, const char *first, const char *last, uint64_t *bytes)
-{
-	DSL_SHARED(p);
-	struct dsl_dataset *a, *b;
-	int err = dsl_dataset_hold(p, first, &a, NULL);
-
-	if (err)
-		return err;
-	err = dsl_dataset_hold(p, last, &b, NULL);
-	if (!err) {
-		err = dsl_snapshots_reclaim(a, b, bytes);
-		dsl_dataset_release(b);
-	}
-	dsl_dataset_release(a);
-	return err;
-}
-
 /* --- heads --- */
 
 /* The key object of a dir that goes; the last one takes it along. */
@@ -631,10 +535,13 @@ static int child_hint(void *arg, struct dsl_dir *child)
 }
 
 /* Names everything that is below. */
-static int children_refuse(struct dsl_dataset *head, unsigned type, struct err *e)
+static int children_refuse(struct dsl_dataset *head, struct err *e)
 {
-	int err = err_set(e, -EEXIST, "%s has children", type & DSL_VOLUME ? "volume" : "filesystem");
+	unsigned type = 0;
+	int err;
 
+	dsl_dataset_type(head, &type);
+	err = err_set(e, -EEXIST, "%s has children", type & DSL_VOLUME ? "volume" : "filesystem");
 	err_hint(e, "use '-r' to destroy the following datasets:");
 	each_name_hint(head, e);
 	dsl_each_child(head->dir, child_hint, e);
@@ -656,7 +563,6 @@ static bool has_snapshots(struct dsl_dataset *head)
 int dsl_head_destroy_check(struct dsl_dataset *head, struct tx *tx, struct err *e)
 {
 	uint64_t children = 0;
-	unsigned type = 0;
 	int err;
 
 	if (head->is_snapshot)
@@ -668,50 +574,244 @@ int dsl_head_destroy_check(struct dsl_dataset *head, struct tx *tx, struct err *
 	err = zap_count(head->pool->mos, head->dir->child_map, &children);
 	if (err)
 		return err_set(e, err, "children cannot be listed: %s", err_words(err));
-	dsl_dataset_type(head, &type);
 	if (children || has_snapshots(head))
-		return children_refuse(head, type, e);
+		return children_refuse(head, e);
 	return tx->syncing && dsl_dataset_is_dirty_after(head, tx->txg) ? -EAGAIN : 0;
 }
 
-struct head_arg {
+/* --- the task --- */
+
+/* What is to go, in an order in which it can. One task takes as much of it as a group should have; each name is looked
+ * at again when those before it are gone, and the first that cannot go ends the task. */
+struct destroy_arg {
 	struct dsl_pool *p;
-	const char *name;
+	const char *const *names;
+	size_t n, end, done; /* end: of the task */
+	bool defer;
+	bool heads; /* some are no snapshots */
 };
 
-static int destroy_head_check(void *arg, struct tx *tx, struct err *e)
+static bool is_snapshot_name(const char *name)
 {
-	struct head_arg *a = arg;
-	struct dsl_dataset *head;
-	int err = dsl_dataset_hold(a->p, a->name, &head, e);
+	return strchr(name, '@') != NULL;
+}
 
-	if (err)
+/* *ds NULL: an error, or a snapshot that is already gone, which is as good. */
+static int name_hold(struct destroy_arg *a, const char *name, struct dsl_dataset **ds, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int err = dsl_dataset_hold(a->p, name, ds, &why);
+
+	if (!err)
+		return 0;
+	*ds = NULL;
+	if (err == -ENOENT && is_snapshot_name(name))
+		return 0;
+	return err_set(e, err, "%s", why.text);
+}
+
+/* Which of several is meant. */
+static int name_refuse(struct destroy_arg *a, const char *name, int err, struct err *e)
+{
+	return err && (is_snapshot_name(name) || a->n > 1) ? err_prefix(e, err, "%s", name) : err;
+}
+
+static int name_check(struct destroy_arg *a, const char *name, struct tx *tx, struct err *e)
+{
+	struct dsl_dataset *ds;
+	int err = name_hold(a, name, &ds, e);
+
+	if (!ds)
 		return err;
-	err = dsl_head_destroy_check(head, tx, e);
-	dsl_dataset_release(head);
+	err = ds->is_snapshot ? snapshot_destroy_check(ds, a->defer, e) : dsl_head_destroy_check(ds, tx, e);
+	dsl_dataset_release(ds);
+	return err == -EAGAIN ? err : name_refuse(a, name, err, e);
+}
+
+static void name_destroy(struct destroy_arg *a, const char *name, struct tx *tx)
+{
+	struct dsl_dataset *ds;
+
+	if (dsl_sync_check(a->p, name_hold(a, name, &ds, NULL), "a data set cannot be read") || !ds)
+		return;
+	if (!ds->is_snapshot)
+		dsl_head_destroy_sync(ds, tx);
+	else if (a->defer && (holds_of(ds) || ds->num_children > 1))
+		snapshot_defer_sync(ds, tx);
+	else
+		dsl_snapshot_destroy_sync(ds, tx);
+	dsl_dataset_release(ds);
+}
+
+static int destroy_check(void *arg, struct tx *tx, struct err *e)
+{
+	struct destroy_arg *a = arg;
+
+	return name_check(a, a->names[a->done], tx, e);
+}
+
+static void destroy_sync(void *arg, struct tx *tx)
+{
+	struct destroy_arg *a = arg;
+	uint64_t until = now_ns() + GROUP_NS;
+
+	do
+		name_destroy(a, a->names[a->done++], tx);
+	while (a->done < a->end && !a->p->write->failed && now_ns() < until &&
+	       name_check(a, a->names[a->done], tx, NULL) == 0);
+}
+
+/* --- many --- */
+
+/* What none of the other names takes out of the way. */
+static int stays_check(struct destroy_arg *a, struct dsl_dataset *ds, struct err *e)
+{
+	if (!ds->is_snapshot || a->defer)
+		return 0;
+	if (holds_of(ds))
+		return holds_refuse(ds, e);
+	return !a->heads && ds->num_children > 1 ? clones_refuse(ds, e) : 0;
+}
+
+static int name_check_early(struct destroy_arg *a, const char *name, bool open, struct err *e)
+{
+	DSL_SHARED(a->p);
+	struct dsl_dataset *ds;
+	int err = name_hold(a, name, &ds, e);
+
+	if (!ds)
+		return err;
+	if (!open && dsl_dataset_is_busy(ds))
+		err = err_set(e, -EBUSY, "dataset is busy");
+	else
+		err = stays_check(a, ds, e);
+	dsl_dataset_release(ds);
+	return name_refuse(a, name, err, e);
+}
+
+/* *held keeps the one before: the next one's dir is often the same, and need not be read again. */
+static int name_settle(struct destroy_arg *a, const char *name, bool open, struct dsl_dataset **held, struct err *e)
+{
+	struct dsl_dataset *ds;
+	int err = name_hold(a, name, &ds, e);
+
+	if (*held)
+		dsl_dataset_release(*held);
+	*held = ds;
+	if (ds && !open)
+		dsl_dataset_settle(ds);
 	return err;
 }
 
-static void destroy_head_sync(void *arg, struct tx *tx)
+static struct destroy_arg destroy_begin(struct dsl_pool *p, const char *const *names, size_t n, bool defer)
 {
-	struct head_arg *a = arg;
-	struct dsl_dataset *head;
+	struct destroy_arg a = {.p = p, .names = names, .n = n, .defer = defer};
 
-	if (dsl_sync_check(a->p, dsl_dataset_hold(a->p, a->name, &head, NULL), "a data set cannot be read"))
-		return;
-	dsl_head_destroy_sync(head, tx);
-	dsl_dataset_release(head);
+	for (size_t i = 0; i < n && !a.heads; i++)
+		a.heads = !is_snapshot_name(names[i]);
+	return a;
+}
+
+/* open: somebody may still have them open. */
+static int all_check(struct destroy_arg *a, bool open, struct err *e)
+{
+	struct dsl_dataset *held = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < a->n && !err; i++) {
+		if (open && !is_snapshot_name(a->names[i]))
+			continue;
+		err = name_settle(a, a->names[i], open, &held, e);
+		if (!err)
+			err = name_check_early(a, a->names[i], open, e);
+	}
+	if (held)
+		dsl_dataset_release(held);
+	return err;
+}
+
+int dsl_destroy_check(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e)
+{
+	struct destroy_arg a = destroy_begin(p, names, n, defer);
+
+	return all_check(&a, true, e);
+}
+
+/* Where the next task ends. Without the bptree a head is emptied before, and has its task alone. */
+static int task_cut(struct destroy_arg *a, struct err *e)
+{
+	size_t most = MIN(a->n, a->done + GROUP_NAMES);
+
+	a->end = a->done + 1;
+	if (dsl_feature_enabled(a->p, FEATURE_ASYNC))
+		a->end = most;
+	else if (!is_snapshot_name(a->names[a->done]))
+		return dsl_head_empty(a->p, a->names[a->done], e);
+	else
+		while (a->end < most && is_snapshot_name(a->names[a->end]))
+			a->end++;
+	return 0;
+}
+
+int dsl_destroy(struct dsl_pool *p, const char *const *names, size_t n, bool defer, size_t *done, struct err *e)
+{
+	struct destroy_arg a = destroy_begin(p, names, n, defer);
+	struct dsl_task t = {.check = destroy_check, .sync = destroy_sync, .arg = &a, .policy = DSL_SPACE_EXTRA};
+	int err = p->write ? all_check(&a, false, e) : err_set(e, -EROFS, "pool is read-only");
+
+	while (!err && a.done < n) {
+		size_t before = a.done;
+
+		err = task_cut(&a, e);
+		if (!err)
+			err = dsl_task_run(p, &t, e);
+		if (err == -EIO) /* the group never came to be */
+			a.done = before;
+	}
+	*done = a.done;
+	return err;
+}
+
+static int kind_check(const char *const *names, size_t n, bool snapshots, struct err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_snapshot_name(names[i]) != snapshots)
+			return err_set(e, -EINVAL, snapshots ? "'%s' is not a snapshot" : "'%s' is a snapshot",
+				       names[i]);
+	return 0;
+}
+
+int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e)
+{
+	size_t done;
+	int err = kind_check(names, n, true, e);
+
+	return err ? err : dsl_destroy(p, names, n, defer, &done, e);
 }
 
 int dsl_destroy_head(struct dsl_pool *p, const char *name, struct err *e)
 {
-	struct head_arg a = {p, name};
-	struct dsl_task t = {
-	    .check = destroy_head_check, .sync = destroy_head_sync, .arg = &a, .policy = DSL_SPACE_EXTRA};
-	int err = 0;
+	size_t done;
+	int err = kind_check(&name, 1, false, e);
 
-	dsl_dataset_settle(p, name);
-	if (p->write && !dsl_feature_enabled(p, FEATURE_ASYNC))
-		err = dsl_head_empty(p, name, e);
-	return err ? err : dsl_task_run(p, &t, e);
+	return err ? err : dsl_destroy(p, &name, 1, false, &done, e);
+}
+
+/* --- space --- */
+
+int dsl_destroy_snapshots_space(struct dsl_pool *p, const char *first, const char *last, uint64_t *bytes)
+{
+	DSL_SHARED(p);
+	struct dsl_dataset *a, *b;
+	int err = dsl_dataset_hold(p, first, &a, NULL);
+
+	if (err)
+		return err;
+	err = dsl_dataset_hold(p, last, &b, NULL);
+	if (!err) {
+		err = dsl_snapshots_reclaim(a, b, bytes);
+		dsl_dataset_release(b);
+	}
+	dsl_dataset_release(a);
+	return err;
 }

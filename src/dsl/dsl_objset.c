@@ -497,15 +497,10 @@ bool dsl_dataset_is_busy(struct dsl_dataset *ds)
 }
 
 /* Read-ahead holds a set a little longer than whoever asked for it. */
-void dsl_dataset_settle(struct dsl_pool *p, const char *name)
+void dsl_dataset_settle(struct dsl_dataset *ds)
 {
-	struct dsl_dataset *ds;
-
-	if (!p->write || dsl_dataset_hold(p, name, &ds, NULL))
-		return;
 	for (unsigned i = 0; i < SETTLE_TRIES && dsl_dataset_is_busy(ds); i++)
 		nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
-	dsl_dataset_release(ds);
 }
 
 bool dsl_dataset_is_dirty_after(struct dsl_dataset *ds, uint64_t txg)

@@ -4,6 +4,7 @@
 #include "dsl/dsl_prop_set.h"
 
 #define VOLBLOCKSIZE_DEFAULT 16384
+#define INHERIT_NAMES        1000 /* in one group */
 
 /* --- checking --- */
 
@@ -274,26 +275,123 @@ static int inherit_allowed(const char *property, unsigned type, bool received, s
 	return 0;
 }
 
-int dsl_prop_inherit(struct dsl_pool *p, const char *name, const char *property, bool received, struct err *e)
+static struct set_task inherit_task(struct dsl_pool *p, const char *property, bool received)
 {
 	const struct prop_def *def = dsl_prop_find(property);
-	struct set_task t = {
+
+	return (struct set_task){
 	    .p = p,
-	    .dataset = name,
 	    .source = received ? PROP_SET_RECEIVED : PROP_SET_INHERIT,
 	    .name = def ? def->name : property,
 	    .special = def ? prop_special_find(def->name) : NULL,
 	};
+}
+
+int dsl_prop_inherit(struct dsl_pool *p, const char *name, const char *property, bool received, struct err *e)
+{
+	struct set_task t = inherit_task(p, property, received);
 	struct dsl_dataset *ds;
 	int err = dsl_dataset_hold(p, name, &ds, NULL);
 
 	if (err)
 		return err_set(e, err, "%s", err == -ENOENT ? "dataset does not exist" : err_words(err));
+	t.dataset = name;
 	err = inherit_allowed(property, type_of(ds), received, e);
 	if (!err)
 		err = set_run(&t, 1, e);
 	if (!err)
 		dsl_props_notify(ds->dir);
 	dsl_dataset_release(ds);
+	return err;
+}
+
+/* --- inherit of a tree --- */
+
+struct inherit_tree {
+	struct set_task one;
+	const char **names;  /* that have the property */
+	size_t n, end, done; /* end: of the task */
+};
+
+static int tree_check(void *arg, struct tx *tx, struct err *e)
+{
+	struct inherit_tree *t = arg;
+
+	t->one.dataset = t->names[t->done];
+	return set_check(&t->one, tx, e);
+}
+
+static void tree_sync(void *arg, struct tx *tx)
+{
+	struct inherit_tree *t = arg;
+
+	do {
+		set_sync(&t->one, tx);
+		t->done++;
+	} while (t->done < t->end && tree_check(t, tx, NULL) == 0);
+}
+
+static bool type_has(unsigned type, const char *property)
+{
+	const struct prop_def *def = dsl_prop_find(property);
+
+	return !def || (!(type & DSL_SNAPSHOT) && def->types & type);
+}
+
+/* Takes up those that have the property, if it may be inherited there. */
+static int tree_collect(struct inherit_tree *t, const char *const *names, size_t n, const char *property, bool received,
+			struct err *e)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		struct dsl_dataset *ds;
+		unsigned type;
+
+		if (dsl_dataset_hold(t->one.p, names[i], &ds, NULL))
+			continue; /* gone meanwhile */
+		type = type_of(ds);
+		if (type_has(type, property)) {
+			err = inherit_allowed(property, type, received, e);
+			t->names[t->n++] = names[i];
+		}
+		dsl_dataset_release(ds);
+	}
+	if (!err && t->n == 0)
+		err = inherit_allowed(property, DSL_FILESYSTEM, received, e);
+	return err;
+}
+
+static int tree_run(struct inherit_tree *t, struct err *e)
+{
+	struct dsl_task task = {.check = tree_check, .sync = tree_sync, .arg = t, .policy = DSL_SPACE_RESERVED};
+	int err = 0;
+
+	while (t->done < t->n && !err) {
+		t->end = MIN(t->n, t->done + INHERIT_NAMES);
+		task.blocks = (unsigned)(t->end - t->done);
+		err = dsl_task_run(t->one.p, &task, e);
+	}
+	return err && t->n > 1 ? err_prefix(e, err, "%s", t->names[t->done]) : err;
+}
+
+int dsl_prop_inherit_tree(struct dsl_pool *p, const char *const *names, size_t n, const char *property, bool received,
+			  struct err *e)
+{
+	struct inherit_tree t = {.one = inherit_task(p, property, received), .names = xcalloc(n + 1, sizeof(*t.names))};
+	struct dsl_dataset *top;
+	int err = dsl_dataset_hold(p, names[0], &top, NULL);
+
+	if (err) {
+		err_set(e, err, "%s", err == -ENOENT ? "dataset does not exist" : err_words(err));
+	} else {
+		err = tree_collect(&t, names, n, property, received, e);
+		if (!err)
+			err = tree_run(&t, e);
+		if (t.done)
+			dsl_props_notify(top->dir);
+		dsl_dataset_release(top);
+	}
+	free(t.names);
 	return err;
 }

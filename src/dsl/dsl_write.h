@@ -100,6 +100,12 @@ int dsl_promote(struct dsl_pool *p, const char *name, struct err *e);
 int dsl_rename(struct dsl_pool *p, const char *from, const char *to, bool recursive, struct err *e);
 /* To the latest snapshot; others must have been destroyed. */
 int dsl_rollback(struct dsl_pool *p, const char *name, const char *snapshot, struct err *e);
+/* Heads and snapshots, named in an order in which they can go: each whole or not at all, many in one group; snapshots
+ * that are already gone are passed over. What is busy or held is refused before anything is done; what turns out later
+ * to be in the way ends it: *done names are gone then, which a second call need not repeat. */
+int dsl_destroy(struct dsl_pool *p, const char *const *names, size_t n, bool defer, size_t *done, struct err *e);
+/* Of these refusals, those that do not depend on who has something open. Any thread that may wait. */
+int dsl_destroy_check(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e);
 int dsl_destroy_head(struct dsl_pool *p, const char *name, struct err *e);
 int dsl_destroy_snapshots(struct dsl_pool *p, const char *const *names, size_t n, bool defer, struct err *e);
 /* Space that destroying these would give back, for -nv. */
@@ -118,6 +124,10 @@ int dsl_props_check(struct dsl_pool *p, const char *name, unsigned type, const s
 int dsl_props_set(struct dsl_pool *p, const char *name, const struct nvlist *values, struct err *e);
 /* received: back to the received value (-S). */
 int dsl_prop_inherit(struct dsl_pool *p, const char *name, const char *property, bool received, struct err *e);
+/* Of names[0] and others at or below it, many in one group. Those whose type does not have the property are passed
+ * over; the first that cannot be done ends it. */
+int dsl_prop_inherit_tree(struct dsl_pool *p, const char *const *names, size_t n, const char *property, bool received,
+			  struct err *e);
 /* From the sync of dsl_create and dsl_clone. */
 void dsl_props_set_sync(struct dsl_dataset *ds, const struct nvlist *stored, struct tx *tx);
 /* Tell me when a property of this set, or one that it inherits, may have changed: objset_props and exports follow. Of

@@ -196,7 +196,7 @@ void dsl_objset_attach(struct live_dataset *l, struct objset *os);
 /* Closes shared object sets that nobody uses. */
 void dsl_objsets_trim(struct dsl_pool *p);
 /* Before it is asked whether the data set is busy: waits a moment for those who are about to let it go. */
-void dsl_dataset_settle(struct dsl_pool *p, const char *name);
+void dsl_dataset_settle(struct dsl_dataset *ds);
 /* In groups other than txg. */
 bool dsl_dataset_is_dirty_after(struct dsl_dataset *ds, uint64_t txg);
 /* The data set gets other contents or goes: nobody has its objset open, no later group has changed it. What was made

@@ -7,6 +7,7 @@ import sys
 import fuselib
 import tarnlib
 from tarnlib import check, contains, eq, manifest
+from writelib import create
 
 POOL = 'many-datasets'
 
@@ -126,6 +127,30 @@ def test_busy(t):
         t.zfs('unmount', '-f', 'past/work')
         eq(mounted(t), {})
         p.stdin.close()
+
+
+def test_destroy_of_a_tree_that_is_mounted(t):
+    """What cannot go leaves all mounted as it was; what goes is unmounted first."""
+    fuselib.need_fuse()
+    top = t.altroot()
+    create(t, mount=True)
+    t.zfs('create', '-p', 'tank/a/b')
+    t.zfs('create', 'tank/a/c')
+    t.zfs('snapshot', '-r', 'tank/a@s')
+    before = mounted(t)
+    check({'tank', 'tank/a', 'tank/a/b', 'tank/a/c'} <= set(before), before)
+    t.zfs('hold', 'keep', 'tank/a/c@s')
+    contains(t.zfs('destroy', '-r', 'tank/a', code=1).err, 'tank/a/c@s')
+    eq(mounted(t), before)
+    t.zfs('release', 'keep', 'tank/a/c@s')
+    with subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], cwd=top + '/tank/a/b',
+                          stdin=subprocess.PIPE) as p:
+        contains(t.zfs('destroy', '-r', 'tank/a', code=1).err, 'busy')
+        eq(mounted(t), before)
+        t.zfs('destroy', '-rf', 'tank/a')
+        p.stdin.close()
+    eq(set(before) - set(mounted(t)), {'tank/a', 'tank/a/b', 'tank/a/c'})
+    t.zpool('export', 'tank')
 
 
 def test_overlay(t):

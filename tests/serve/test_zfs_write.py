@@ -1,6 +1,7 @@
 """Data sets that are made and changed: create, destroy, snapshot, clone, promote, rename, rollback, hold, properties."""
 
 import tarnlib
+from nbdlib import Client
 from tarnlib import check, contains, eq
 from writelib import create, reimport, verify
 
@@ -62,6 +63,61 @@ def test_snapshots_and_destroy(t):
     contains(t.zfs('destroy', 'tank/a@none', code=1).err, 'could not find any snapshots')
     t.zfs('destroy', 'tank/a@%')
     t.zfs('destroy', '-r', 'tank/a')
+    eq(names(t), ['tank'])
+    end(t)
+
+
+def group(t):
+    """The number of a transaction group of now."""
+    t.zfs('create', 'tank/now')
+    txg = int(value(t, 'createtxg', 'tank/now'))
+    t.zfs('destroy', 'tank/now')
+    return txg
+
+
+def test_many_in_few_groups(t):
+    """What is done to a tree does not wait for a group per data set."""
+    create(t)
+    for i in range(40):
+        t.zfs('create', '-p', '-o', 'compression=gzip', 'tank/t/%d' % i)
+    t.zfs('create', '-s', '-V', '16M', 'tank/t/v')
+    few = 25
+    for words in (('snapshot', '-r', 'tank/t@a'), ('snapshot', '-r', 'tank/t@b'), ('hold', '-r', 'keep', 'tank/t@b'),
+                  ('release', '-r', 'keep', 'tank/t@b'), ('rename', '-r', 'tank/t@b', '@c'),
+                  ('inherit', '-r', 'compression', 'tank/t'), ('inherit', '-r', 'atime', 'tank/t'),
+                  ('destroy', '-r', 'tank/t@c'), ('destroy', '-r', 'tank/t')):
+        before = group(t)
+        t.zfs(*words)
+        check(group(t) - before < few, words)
+    eq(names(t), ['tank'])
+    end(t)
+
+
+def test_destroy_of_a_tree_is_refused_whole(t):
+    """What is held or in use anywhere is told before anything goes; then all of it goes in the order that was told."""
+    create(t)
+    for i in range(5):
+        t.zfs('create', '-p', 'tank/t/%d/below' % i)
+    t.zfs('create', '-s', '-V', '16M', 'tank/t/v')
+    t.zfs('snapshot', '-r', 'tank/t@s')
+    t.zfs('clone', 'tank/t/3@s', 'tank/t/1/clone')
+    before = names(t)
+    t.zfs('hold', 'keep', 'tank/t/4/below@s')
+    for words in (('-r', 'tank/t'), ('-r', 'tank/t/4@s'), ('tank/t/4/below@s',)):
+        contains(t.zfs('destroy', *words, code=1).err, "tank/t/4/below@s: it's being held: keep", words)
+        eq(names(t), before)
+    t.zfs('release', 'keep', 'tank/t/4/below@s')
+    with Client(t) as c:
+        c.go('tank/t/v')
+        contains(t.zfs('destroy', '-r', 'tank/t', code=1).err, "cannot destroy 'tank/t': tank/t/v: dataset is busy")
+        eq(names(t), before)
+    told = t.zfs('destroy', '-rnvp', 'tank/t').lines()
+    eq(names(t), before)
+    eq(sorted(told), sorted('destroy\t' + n for n in before[1:]))
+    for first, then in (('tank/t/1/clone', 'tank/t/3@s'), ('tank/t/4/below', 'tank/t/4'), ('tank/t/4@s', 'tank/t/4')):
+        check(told.index('destroy\t' + first) < told.index('destroy\t' + then), first, told)
+    eq(told[-1], 'destroy\ttank/t')
+    eq([line.replace('will destroy ', 'destroy\t') for line in t.zfs('destroy', '-rv', 'tank/t').lines()], told)
     eq(names(t), ['tank'])
     end(t)
 

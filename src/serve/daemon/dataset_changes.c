@@ -499,19 +499,22 @@ static int inherit_one(struct control_request *rq, const struct nvlist *args, co
 	const char *property = nvlist_string_or(args, "property", "");
 	struct strings names = {NULL, 0}, mounted = {NULL, 0};
 	struct pool *p;
+	bool received = nvlist_bool(args, "received"), recursive = nvlist_bool(args, "recursive");
 	bool moves = !strcmp(property, "mountpoint") || !strcmp(property, "canmount");
 	int err = change_begin(rq, name, &p, e);
 
 	if (err)
 		return err;
-	if (nvlist_bool(args, "recursive"))
+	if (recursive)
 		err = change_tree_names(p, name, true, &names, e);
-	else
-		strings_add(&names, xstrdup(name));
+	if (!err && recursive && !names.n)
+		err = err_set(e, -ENOENT, "dataset does not exist");
 	if (!err && moves && !strchr(name, '@'))
 		err = mounts_unmount_tree(command_daemon(rq), p, name, false, &mounted, e);
-	for (size_t i = 0; i < names.n && !err; i++)
-		err = dsl_prop_inherit(p->spa->dsl, names.s[i], property, nvlist_bool(args, "received"), e);
+	if (!err)
+		err = recursive ? dsl_prop_inherit_tree(p->spa->dsl, (const char *const *)names.s, names.n, property,
+							received, e)
+				: dsl_prop_inherit(p->spa->dsl, name, property, received, e);
 	remount(rq, p, name, &mounted, f);
 	strings_free(&names);
 	strings_free(&mounted);

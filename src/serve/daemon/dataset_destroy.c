@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "serve/daemon/dataset_changes.h"
 #include "serve/daemon/mounts.h"
 
@@ -13,23 +14,60 @@
 #define BUSY_TURNS    50
 #define BUSY_PAUSE_US 20000
 
+/* Names in the order in which they came, each once. */
+struct name_set {
+	struct strings list;
+	struct strmap *seen; /* NULL: none yet */
+};
+
+static bool name_set_has(const struct name_set *s, const char *name)
+{
+	return s->seen && strmap_get(s->seen, name);
+}
+
+/* False: it is there. */
+static bool name_set_add(struct name_set *s, const char *name)
+{
+	if (name_set_has(s, name))
+		return false;
+	if (!s->seen)
+		s->seen = strmap_create();
+	strmap_set(s->seen, name, s);
+	strings_add(&s->list, xstrdup(name));
+	return true;
+}
+
+static void name_set_drop_last(struct name_set *s)
+{
+	char *name = s->list.s[--s->list.n];
+
+	strmap_set(s->seen, name, NULL);
+	free(name);
+}
+
+static void name_set_free(struct name_set *s)
+{
+	strings_free(&s->list);
+	strmap_destroy(s->seen);
+}
+
 /* What is to go, in an order in which it can. */
 struct plan {
 	struct pool *p;
-	bool clones;             /* -R: clones outside the tree go too */
-	struct strings names;    /* heads and snapshots */
-	struct strings visiting; /* heads whose turn has begun */
-	struct strings in_way;   /* clones outside the tree, without -R */
-	const char *top;         /* of the tree, "" none: every clone is outside */
+	bool clones;              /* -R: clones outside the tree go too */
+	struct name_set names;    /* heads and snapshots */
+	struct name_set visiting; /* heads whose turn has begun */
+	struct name_set in_way;   /* clones outside the tree, without -R */
+	const char *top;          /* of the tree, "" none: every clone is outside */
 	int err;
 	struct err *e;
 };
 
 static void plan_free(struct plan *plan)
 {
-	strings_free(&plan->names);
-	strings_free(&plan->visiting);
-	strings_free(&plan->in_way);
+	name_set_free(&plan->names);
+	name_set_free(&plan->visiting);
+	name_set_free(&plan->in_way);
 }
 
 static void plan_head(struct plan *plan, const char *name);
@@ -56,8 +94,8 @@ static void plan_clones(struct plan *plan, struct dsl_dataset *snap)
 	for (char *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
 		if (plan->clones || is_in_tree(name, plan->top))
 			plan_head(plan, name);
-		else if (!strings_contain(&plan->in_way, name))
-			strings_add(&plan->in_way, xstrdup(name));
+		else
+			name_set_add(&plan->in_way, name);
 	}
 }
 
@@ -66,8 +104,7 @@ static int plan_snapshot(void *arg, struct dsl_dataset *snap)
 	struct plan *plan = arg;
 
 	plan_clones(plan, snap);
-	if (!strings_contain(&plan->names, snap->name))
-		strings_add(&plan->names, xstrdup(snap->name));
+	name_set_add(&plan->names, snap->name);
 	return 0;
 }
 
@@ -81,15 +118,14 @@ static void plan_head(struct plan *plan, const char *name)
 {
 	struct dsl_dataset *ds;
 
-	if (plan->err || strings_contain(&plan->visiting, name))
+	if (plan->err || !name_set_add(&plan->visiting, name))
 		return;
-	strings_add(&plan->visiting, xstrdup(name));
 	plan->err = dsl_dataset_hold(plan->p->spa->dsl, name, &ds, plan->e);
 	if (plan->err)
 		return;
 	dsl_each_child(ds->dir, plan_child, plan);
 	dsl_each_snapshot(ds, plan_snapshot, plan);
-	strings_add(&plan->names, xstrdup(ds->name));
+	name_set_add(&plan->names, ds->name);
 	dsl_dataset_release(ds);
 }
 
@@ -103,18 +139,18 @@ static void hints_list(struct err *e, const struct strings *names, size_t first)
 
 static int plan_check_clones(const struct plan *plan, const char *what, struct err *e)
 {
-	if (!plan->in_way.n)
+	if (!plan->in_way.list.n)
 		return 0;
 	err_set(e, -EBUSY, "%s has dependent clones", what);
 	err_hint(e, "use '-R' to destroy the following datasets:");
-	hints_list(e, &plan->in_way, 0);
+	hints_list(e, &plan->in_way.list, 0);
 	return -EBUSY;
 }
 
 /* Without -r a head must stand alone: its own name is the last of the plan. */
 static int plan_check_alone(const struct plan *plan, const char *what, struct err *e)
 {
-	struct strings others = {plan->names.s, plan->names.n - 1};
+	struct strings others = {plan->names.list.s, plan->names.list.n - 1};
 
 	if (!others.n)
 		return 0;
@@ -125,15 +161,6 @@ static int plan_check_alone(const struct plan *plan, const char *what, struct er
 }
 
 /* --- carrying it out --- */
-
-static int destroy_batch(struct pool *p, struct strings *batch, bool defer, struct err *e)
-{
-	int err = batch->n ? dsl_destroy_snapshots(p->spa->dsl, (const char *const *)batch->s, batch->n, defer, e) : 0;
-
-	free(batch->s);
-	*batch = (struct strings){NULL, 0};
-	return err;
-}
 
 /* A client that has just hung up may hold its volume for a moment still, as may a block that is read ahead: that is no
  * reason to refuse. Runs `change` again for as long as such things last. */
@@ -153,47 +180,69 @@ static int run_when_idle(int (*change)(struct dsl_pool *p, const char *head, con
 	}
 }
 
-static int change_destroy(struct dsl_pool *p, const char *head, const char *snapshot, struct err *e)
-{
-	return dsl_destroy_head(p, head, e);
-}
-
 static int change_rollback(struct dsl_pool *p, const char *head, const char *snapshot, struct err *e)
 {
 	return dsl_rollback(p, head, snapshot, e);
 }
 
-/* Neighbouring snapshots go in one group. */
+/* As run_when_idle, going on where it ended. */
+static int destroy_when_idle(struct dsl_pool *p, const struct strings *names, bool defer, struct err *e)
+{
+	size_t at = 0, done;
+
+	for (unsigned turn = 0;; turn++) {
+		struct err mine = ERR_INIT;
+		int err = dsl_destroy(p, (const char *const *)names->s + at, names->n - at, defer, &done, &mine);
+
+		at += done;
+		if (err != -EBUSY || turn == BUSY_TURNS) {
+			if (err && at)
+				err_hint(&mine, "%zu of %zu are destroyed", at, names->n);
+			if (err)
+				*e = mine;
+			return err;
+		}
+		usleep(BUSY_PAUSE_US);
+	}
+}
+
+/* After a failure: what is still there is mounted as its properties say. */
+static void mount_again(struct tarn_daemon *d, struct pool *p, const struct strings *names)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		struct mount_request mr = {.name = names->s[i], .automatic = true};
+
+		mounts_mount(d, p, &mr, NULL);
+	}
+}
+
+/* What is held is told before anything is unmounted, what is busy before anything is destroyed. */
 static int plan_run(struct tarn_daemon *d, struct plan *plan, bool force, bool defer, struct err *e)
 {
-	struct strings batch = {NULL, 0};
-	int err = 0;
+	const struct strings *names = &plan->names.list;
+	struct dsl_pool *dsl = plan->p->spa->dsl;
+	struct strings mounted = {NULL, 0};
+	int err;
 
-	for (size_t i = 0; i < plan->names.n && !err; i++) {
-		char *name = plan->names.s[i];
-
-		err = mounts_unmount_tree(d, plan->p, name, force, NULL, e);
-		if (!err && strchr(name, '@')) {
-			strings_add(&batch, name);
-			continue;
-		}
-		if (!err)
-			err = destroy_batch(plan->p, &batch, defer, e);
-		if (!err)
-			err = run_when_idle(change_destroy, plan->p->spa->dsl, name, NULL, e);
-		if (err)
-			err_prefix(e, err, "cannot destroy '%s'", name);
-	}
+	if (!names->n)
+		return 0;
+	err = dsl_destroy_check(dsl, (const char *const *)names->s, names->n, defer, e);
 	if (!err)
-		return destroy_batch(plan->p, &batch, defer, e);
-	free(batch.s);
+		err = mounts_unmount_named(d, plan->p, plan->names.seen, force, &mounted, e);
+	if (!err)
+		err = destroy_when_idle(dsl, names, defer, e);
+	if (err)
+		mount_again(d, plan->p, &mounted);
+	strings_free(&mounted);
 	return err;
 }
 
 static void plan_tell(const struct plan *plan, struct nvlist *result)
 {
-	if (plan->names.n)
-		nvlist_add_strings(result, "destroyed", (const char *const *)plan->names.s, plan->names.n);
+	const struct strings *names = &plan->names.list;
+
+	if (names->n)
+		nvlist_add_strings(result, "destroyed", (const char *const *)names->s, names->n);
 }
 
 /* --- heads --- */
@@ -228,7 +277,7 @@ static int destroy_head(struct control_request *rq, const struct nvlist *args, s
 	if (!err)
 		err = plan_check_clones(&plan, what, e);
 	if (!err && !strchr(name, '/')) /* all of a pool but its root */
-		free(plan.names.s[--plan.names.n]);
+		name_set_drop_last(&plan.names);
 	if (!err) {
 		plan_tell(&plan, result);
 		if (!nvlist_bool(args, "dry"))
@@ -350,7 +399,7 @@ static int snapshots_find(struct snapshot_match *m, const char *head_name, bool 
 		return err == -ENOENT ? err_set(e, err, "dataset does not exist") : err;
 	err = recursive ? match_dir(m, head->dir) : match_head(m, head);
 	dsl_dataset_release(head);
-	if (!err && !m->plan->names.n) {
+	if (!err && !m->plan->names.list.n) {
 		err_set(e, -ENOENT, "could not find any snapshots to destroy; check snapshot names.");
 		return -ENOENT;
 	}
@@ -449,13 +498,13 @@ static int newer_check(const struct newer *n, bool recursive, struct err *e)
 {
 	int err;
 
-	if (recursive || !(n->plan->names.n + n->bookmarks.n)) {
+	if (recursive || !(n->plan->names.list.n + n->bookmarks.n)) {
 		err = plan_check_clones(n->plan, "a more recent snapshot", e);
 		return err;
 	}
 	err_set(e, -EEXIST, "more recent snapshots or bookmarks exist");
 	err_hint(e, "use '-r' to force deletion of the following snapshots and bookmarks:");
-	hints_list(e, &n->plan->names, 0);
+	hints_list(e, &n->plan->names.list, 0);
 	hints_list(e, &n->bookmarks, 0);
 	return -EEXIST;
 }

@@ -629,26 +629,39 @@ int mounts_unmount(struct tarn_daemon *d, const char *what, bool force, struct e
 	return 0;
 }
 
-/* The newest mount of `name` itself, of what is below it, or of their snapshots; NULL: any of the pool's. */
-static struct mount *mount_of_tree_locked(struct pool *p, const char *name)
-{
-	size_t len = name ? strlen(name) : 0;
+/* Which of a pool's mounts are meant. */
+struct mount_filter {
+	const char *tree;           /* NULL: any; this data set, those below it, and their snapshots */
+	const struct strmap *names; /* NULL: any; these data sets and snapshots */
+};
 
+static bool mount_passes(const struct mount *m, const struct mount_filter *f)
+{
+	size_t len = f->tree ? strlen(f->tree) : 0;
+
+	if (f->tree && (strncmp(m->name, f->tree, len) != 0 || !strchr("/@", m->name[len])))
+		return false;
+	return !f->names || strmap_get(f->names, m->name);
+}
+
+/* The newest of them. */
+static struct mount *mount_filtered_locked(struct pool *p, const struct mount_filter *f)
+{
 	list_for_each(&p->mounts, n) {
 		struct mount *m = container_of(n, struct mount, node);
 
-		if (!name || (strncmp(m->name, name, len) == 0 && strchr("/@", m->name[len])))
+		if (mount_passes(m, f))
 			return m;
 	}
 	return NULL;
 }
 
-static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p, const char *name)
+static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p, const struct mount_filter *f)
 {
 	SCOPED_LOCK(&d->lock);
 
 	for (;;) {
-		struct mount *m = mount_of_tree_locked(p, name);
+		struct mount *m = mount_filtered_locked(p, f);
 
 		if (!m)
 			return NULL;
@@ -660,12 +673,12 @@ static struct mount *mount_claim_any(struct tarn_daemon *d, struct pool *p, cons
 	}
 }
 
-int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
-			struct err *e)
+static int unmount_filtered(struct tarn_daemon *d, struct pool *p, const struct mount_filter *f, bool force,
+			    struct strings *mounted, struct err *e)
 {
 	struct mount *m;
 
-	while ((m = mount_claim_any(d, p, name))) {
+	while ((m = mount_claim_any(d, p, f))) {
 		char *what = xstrdup(m->name);
 		int err = mount_end(m, force, e);
 
@@ -679,6 +692,18 @@ int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name,
 			return err;
 	}
 	return 0;
+}
+
+int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
+			struct err *e)
+{
+	return unmount_filtered(d, p, &(struct mount_filter){.tree = name}, force, mounted, e);
+}
+
+int mounts_unmount_named(struct tarn_daemon *d, struct pool *p, const struct strmap *names, bool force,
+			 struct strings *mounted, struct err *e)
+{
+	return unmount_filtered(d, p, &(struct mount_filter){.names = names}, force, mounted, e);
 }
 
 int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struct err *e)

@@ -5,6 +5,7 @@
 #ifndef SERVE_DAEMON_MOUNTS_H
 #define SERVE_DAEMON_MOUNTS_H
 
+#include "base/hash.h"
 #include "base/str.h"
 #include "serve/daemon/daemon.h"
 #include "serve/fuse/fuse.h"
@@ -47,6 +48,9 @@ int mounts_unmount_pool(struct tarn_daemon *d, struct pool *p, bool force, struc
 /* Of a data set and all below it, children first; names of those that were mounted go to `mounted`. */
 int mounts_unmount_tree(struct tarn_daemon *d, struct pool *p, const char *name, bool force, struct strings *mounted,
 			struct err *e);
+/* Of these data sets and snapshots, the keys of the map. */
+int mounts_unmount_named(struct tarn_daemon *d, struct pool *p, const struct strmap *names, bool force,
+			 struct strings *mounted, struct err *e);
 /* A directory; also on one of our own mounts, if its pool is open for writing. It may exist. */
 int mount_point_make(struct tarn_daemon *d, const char *path, struct err *e);
 /* Calls back for every mount with copies, in data set order. */

@@ -340,6 +340,65 @@ static void do_destroy_snapshot(struct world *w)
 		w->snap[s].used = false;
 }
 
+/* Names of a head, what is below it and their snapshots, in an order in which they can go if no clone is outside. */
+struct doomed {
+	struct world *w;
+	int top;
+	bool seen[HEADS], outside;
+	char text[HEADS + SNAPS][DSL_NAME_MAX];
+	const char *names[HEADS + SNAPS];
+	size_t n;
+};
+
+static void doomed_add(struct doomed *t, int i)
+{
+	struct world *w = t->w;
+
+	if (t->seen[i])
+		return;
+	t->seen[i] = true;
+	t->outside |= !is_below(w, i, t->top);
+	for (int k = 0; k < HEADS; k++)
+		if (w->head[k].used && w->head[k].parent == i)
+			doomed_add(t, k);
+	for (int s = 0; s < SNAPS; s++) {
+		if (!w->snap[s].used || w->snap[s].owner != i)
+			continue;
+		for (int k = 0; k < HEADS; k++)
+			if (w->head[k].used && w->head[k].origin == s)
+				doomed_add(t, k);
+		snap_name(w, s, t->text[t->n]);
+		t->n++;
+	}
+	head_name(w, i, t->text[t->n]);
+	t->n++;
+}
+
+/* Also with what depends on it elsewhere, as -R does; rarely, since not much is left then. */
+static void do_destroy_tree(struct world *w)
+{
+	struct doomed *t = xcalloc(1, sizeof(*t));
+	struct err e = ERR_INIT;
+	size_t done;
+
+	t->w = w;
+	t->top = pick(w, false);
+	if (t->top >= 0)
+		doomed_add(t, t->top);
+	for (size_t i = 0; i < t->n; i++)
+		t->names[i] = t->text[i];
+	if (t->n && (!t->outside || rnd(w, 3) == 0)) {
+		expect(dsl_destroy(w->h->p, t->names, t->n, false, &done, &e), 0, &e, "destroy tree",
+		       t->names[t->n - 1]);
+		assert_int_equal(done, t->n);
+		for (int i = 0; i < HEADS; i++)
+			w->head[i].used &= !t->seen[i];
+		for (int s = 0; s < SNAPS; s++)
+			w->snap[s].used &= !t->seen[w->snap[s].owner];
+	}
+	free(t);
+}
+
 static void do_rename(struct world *w)
 {
 	int i = pick(w, false), up = rnd(w, 2) ? -1 : pick(w, false);
@@ -502,9 +561,9 @@ typedef void (*op_fn)(struct world *w);
 static const struct {
 	op_fn fn;
 	unsigned weight;
-} ops[] = {{do_write, 30},  {do_create, 6},   {do_snapshot, 14},    {do_clone, 7},
-	   {do_promote, 8}, {do_rollback, 6}, {do_destroy_head, 7}, {do_destroy_snapshot, 14},
-	   {do_rename, 5},  {do_limit, 7},    {do_bookmark, 5},     {do_rename_snapshot, 3}};
+} ops[] = {{do_write, 30},   {do_create, 6},          {do_snapshot, 14},         {do_clone, 7},  {do_promote, 8},
+	   {do_rollback, 6}, {do_destroy_head, 7},    {do_destroy_snapshot, 14}, {do_rename, 5}, {do_limit, 7},
+	   {do_bookmark, 5}, {do_rename_snapshot, 3}, {do_destroy_tree, 3}};
 
 static void step(struct world *w)
 {

@@ -250,6 +250,157 @@ static void deferred_snapshots_go_with_what_held_them(void **state)
 	assert_false(exists("p/a@cloned"));
 }
 
+/* --- many at once --- */
+
+#define MANY 120u
+
+/* p/t, MANY children of it with a snapshot each; names in an order in which they can go, p/t last. */
+static const char **many_create(size_t *n)
+{
+	const char **names = xcalloc(2 * MANY + 1, sizeof(*names));
+	const char *snaps[MANY];
+
+	OK(create_fs("p/t", &e));
+	for (unsigned i = 0; i < MANY; i++) {
+		names[2 * i] = snaps[i] = xasprintf("p/t/%u@s", i);
+		names[2 * i + 1] = xasprintf("p/t/%u", i);
+		OK(create_fs(names[2 * i + 1], &e));
+	}
+	names[2 * MANY] = xstrdup("p/t");
+	OK(dsl_snapshot(h->p, snaps, MANY, NULL, &e));
+	*n = 2 * MANY + 1;
+	return names;
+}
+
+static void many_free(const char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free((char *)names[i]);
+	free(names);
+}
+
+static size_t many_left(const char **names, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		left += exists(names[i]);
+	return left;
+}
+
+static void many_go_in_few_groups(void **state)
+{
+	size_t n, done;
+	const char **names = many_create(&n);
+	uint64_t before;
+
+	fill("p/t/7", 0, 30, 1);
+	hw_drain(h);
+	before = h->groups;
+	OK(dsl_destroy(h->p, names, n, false, &done, &e));
+	assert_int_equal(done, n);
+	assert_in_range(h->groups - before, 1, MANY / 4);
+	assert_int_equal(many_left(names, n), 0);
+	many_free(names, n);
+}
+
+static void what_is_held_or_busy_is_refused_before_any_goes(void **state)
+{
+	static const char *const last[] = {"p/t/119@s"};
+	size_t n, done = 1;
+	const char **names = many_create(&n);
+	struct objset *os = open_set("p/t/118");
+
+	REFUSED(dsl_destroy(h->p, names, n, false, &done, &e), -EBUSY, "p/t/118: dataset is busy");
+	assert_int_equal(done, 0);
+	objset_release(os);
+	OK(dsl_hold(h->p, last, 1, "keep", &e));
+	REFUSED(dsl_destroy_check(h->p, names, n, false, &e), -EBUSY, "p/t/119@s: it's being held: keep");
+	REFUSED(dsl_destroy(h->p, names, n, false, &done, &e), -EBUSY, "p/t/119@s: it's being held: keep");
+	assert_int_equal(done, 0);
+	assert_int_equal(many_left(names, n), n);
+	OK(dsl_release_hold(h->p, last, 1, "keep", &e));
+	OK(dsl_destroy_check(h->p, names, n, false, &e));
+	OK(dsl_destroy(h->p, names, n, false, &done, &e));
+	many_free(names, n);
+}
+
+/* What nobody could see before: those before it are gone whole, it and those after it are there whole. */
+static void the_first_that_cannot_go_ends_it(void **state)
+{
+	size_t n, done;
+	const char **names = many_create(&n);
+
+	OK(create_fs("p/t/50/more", &e));
+	REFUSED(dsl_destroy(h->p, names, n, false, &done, &e), -EEXIST, "p/t/50: filesystem has children");
+	assert_int_equal(done, 101);
+	assert_string_equal(names[done], "p/t/50");
+	assert_int_equal(many_left(names, n), n - done);
+	hw_drain(h);
+	hw_check(h);
+	hw_reopen(h);
+	assert_int_equal(many_left(names, n), n - done);
+	OK(dsl_destroy_head(h->p, "p/t/50/more", &e));
+	OK(dsl_destroy(h->p, names + 101, n - 101, false, &done, &e));
+	assert_int_equal(done, n - 101);
+	many_free(names, n);
+}
+
+/* Snapshots alone: a clone is in the way of all. Those that are gone are no matter, a head that is gone is one. */
+static void clones_and_what_is_gone_among_many(void **state)
+{
+	static const char *const snaps[] = {"p/a@1", "p/a@none", "p/a@2"}, *const all[] = {"p/c", "p/a@2", "p/a"},
+				 *const wrong[] = {"p/none", "p/c"};
+	size_t done;
+
+	OK(create("p/a", &e));
+	OK(snapshot("p/a@1", &e));
+	OK(snapshot("p/a@2", &e));
+	OK(dsl_clone(h->p, "p/a@2", "p/c", NULL, &e));
+	REFUSED(dsl_destroy(h->p, snaps, 3, false, &done, &e), -EEXIST, "p/c");
+	assert_true(exists("p/a@1"));
+	OK(dsl_destroy(h->p, snaps, 3, true, &done, &e));
+	assert_int_equal(done, 3);
+	assert_true(!exists("p/a@1") && exists("p/a@2"));
+	REFUSED(dsl_destroy(h->p, wrong, 2, false, &done, &e), -ENOENT, "p/none");
+	assert_true(exists("p/c"));
+	OK(dsl_destroy(h->p, all, 3, false, &done, &e));
+	assert_true(!exists("p/a") && !exists("p/c"));
+	OK(dsl_destroy(h->p, NULL, 0, false, &done, &e));
+}
+
+static void many_that_were_just_written_go(void **state)
+{
+	size_t n, done;
+	const char **names = many_create(&n);
+	struct objset *os;
+
+	for (unsigned i = 0; i < 10; i++) {
+		os = open_set(names[20 * i + 1]);
+		assert_int_equal(put(os, 1, i), 0);
+		objset_release(os);
+	}
+	OK(dsl_destroy(h->p, names, n, false, &done, &e));
+	assert_int_equal(many_left(names, n), 0);
+	many_free(names, n);
+}
+
+static void many_go_without_the_list_of_trees(void **state)
+{
+	static const char *const off[] = {"com.delphix:async_destroy", "com.delphix:empty_bpobj"};
+	size_t n, done;
+	const char **names;
+
+	teardown(state);
+	h = hw_create(off, ARRAY_LEN(off));
+	names = many_create(&n);
+	fill("p/t/7", 0, 30, 1);
+	OK(dsl_destroy(h->p, names, n, false, &done, &e));
+	assert_int_equal(done, n);
+	assert_int_equal(many_left(names, n), 0);
+	many_free(names, n);
+}
+
 static void snapshots_of_many_are_all_or_none(void **state)
 {
 	static const char *const bad[] = {"p/a@x", "p/b@x", "p/none@x"}, *const twice[] = {"p/a@x", "p/a@y"};
@@ -784,6 +935,12 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(open_sets_are_busy, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_set_that_was_just_written_is_destroyed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(deferred_snapshots_go_with_what_held_them, setup, teardown),
+	    cmocka_unit_test_setup_teardown(many_go_in_few_groups, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_is_held_or_busy_is_refused_before_any_goes, setup, teardown),
+	    cmocka_unit_test_setup_teardown(the_first_that_cannot_go_ends_it, setup, teardown),
+	    cmocka_unit_test_setup_teardown(clones_and_what_is_gone_among_many, setup, teardown),
+	    cmocka_unit_test_setup_teardown(many_that_were_just_written_go, setup, teardown),
+	    cmocka_unit_test_setup_teardown(many_go_without_the_list_of_trees, setup, teardown),
 	    cmocka_unit_test_setup_teardown(snapshots_of_many_are_all_or_none, setup, teardown),
 	    cmocka_unit_test_setup_teardown(held_names_follow, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_full_pool_can_be_emptied, setup, teardown),

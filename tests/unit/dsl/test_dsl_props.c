@@ -235,6 +235,41 @@ static void snapshots_take_user_properties_only(void **state)
 	hw_destroy(h);
 }
 
+static void a_tree_inherits_in_few_groups(void **state)
+{
+	struct harness *h = hw_create(NULL, 0);
+	const char *names[64];
+	struct err e = ERR_INIT;
+	uint64_t before;
+
+	created(h, "p/a", DSL_FILESYSTEM, VALUES("compression", "gzip-8"));
+	names[0] = "p/a";
+	for (unsigned i = 1; i < ARRAY_LEN(names); i++) {
+		names[i] = xasprintf("p/a/%u", i);
+		if (i % 2)
+			created(h, names[i], DSL_VOLUME, VALUES("volsize", "1M", "volblocksize", "8K"));
+		else
+			created(h, names[i], DSL_FILESYSTEM, VALUES("atime", "off"));
+		set(h, names[i], VALUES("compression", "gzip-9"));
+	}
+	before = h->groups;
+	assert_int_equal(dsl_prop_inherit_tree(h->p, names, ARRAY_LEN(names), "compression", false, &e), 0);
+	/* volumes have none */
+	assert_int_equal(dsl_prop_inherit_tree(h->p, names, ARRAY_LEN(names), "atime", false, &e), 0);
+	assert_in_range(h->groups - before, 2, 16);
+	for (unsigned i = 1; i < ARRAY_LEN(names); i++) {
+		expect(h, names[i], "compression", "on", "default");
+		if (i % 2 == 0)
+			expect(h, names[i], "atime", "on", "default");
+	}
+	assert_int_equal(dsl_prop_inherit_tree(h->p, names, ARRAY_LEN(names), "quota", false, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "cannot be inherited"));
+	assert_int_equal(dsl_prop_inherit_tree(h->p, names + 1, 1, "atime", false, &e), 0);
+	for (unsigned i = 1; i < ARRAY_LEN(names); i++)
+		free((char *)names[i]);
+	hw_destroy(h);
+}
+
 static void inheriting_has_its_rules(void **state)
 {
 	struct harness *h = hw_create(NULL, 0);
@@ -418,6 +453,7 @@ int main(void)
 	    cmocka_unit_test(what_a_pool_lacks_is_refused),
 	    cmocka_unit_test(values_are_stored_inherited_and_watched),
 	    cmocka_unit_test(snapshots_take_user_properties_only),
+	    cmocka_unit_test(a_tree_inherits_in_few_groups),
 	    cmocka_unit_test(inheriting_has_its_rules),
 	    cmocka_unit_test(received_values_come_back),
 	    cmocka_unit_test(space_properties_are_checked_and_counted),
