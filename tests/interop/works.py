@@ -353,7 +353,8 @@ def datasets(p, kind):
 
 def used_on(p):
     """A pool that is imported already, made by whom it may: everything there is gets a snapshot, volumes are written, the
-    oldest snapshots that can go go, data sets of our own come, and some of them go."""
+    oldest snapshots that can go go, data sets of our own come, and some of them go. Their names begin with `tarn`, as no
+    other piece's do."""
     # OpenZFS lets its administrator pass limits; here they hold for everybody.
     for line in p.zfs('get', '-Hpr', '-s', 'local', '-o', 'name', 'snapshot_limit', p.name).lines():
         p.zfs('set', 'snapshot_limit=none', line)
@@ -365,7 +366,7 @@ def used_on(p):
         block = int(p.zfs('get', '-Hp', '-o', 'value', 'volblocksize', v).out)
         p.scatter(name, 20, min(size, 4 * MIB) // 4096 * 4096)
         p.punch(name, 0, min(block, size))
-        p.zfs('clone', v + '@tarn', p.ds('clone-' + name.replace('/', '-')))
+        p.zfs('clone', v + '@tarn', p.ds('tarn-clone-' + name.replace('/', '-')))
     p.zfs('create', '-u', '-o', 'compression=gzip', '-o', 'org.tarn:was=here', p.ds('tarn'))
     p.zfs('create', '-u', p.ds('tarn/below'))
     p.zfs('create', '-s', '-V', '16M', '-b', '8K', p.ds('tarn/volume'))
@@ -375,12 +376,12 @@ def used_on(p):
     p.zfs('clone', p.ds('tarn/volume@a'), p.ds('tarn/copy'))
     p.scatter('tarn/copy', 20, 2 * MIB)
     p.zfs('promote', p.ds('tarn/copy'))
-    p.zfs('rename', p.ds('tarn/below'), p.ds('moved'))
+    p.zfs('rename', p.ds('tarn/below'), p.ds('tarn-moved'))
     for snapshot in datasets(p, 'snapshot')[:6]:
         p.zfs('destroy', snapshot, code=None)
     p.export()
     p.reimport('-N')
     for v in open_volumes[:2]:
         p.scatter(v[len(p.name) + 1:], 20, MIB)
-    p.zfs('destroy', '-r', p.ds('moved'))
+    p.zfs('destroy', '-r', p.ds('tarn-moved'))
     p.zfs('set', 'org.tarn:was=gone', p.ds('tarn'))
